@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Never, Self
 import pyarrow as pa
 
 from lance_spark.display.pylance_names import INSTEAD
-from lance_spark.errors import check_type
+from lance_spark.errors import TableNotFoundError, check_type
 from lance_spark.inspection.metadata_tables import metadata_table
 from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
@@ -42,6 +42,7 @@ from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
+from lance_spark.table.versions.other_formats import other_format, tables_near
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
@@ -95,7 +96,9 @@ class Dataset(SearchMethods, IndexMethods):
         verify_checksums: bool = True,
         mem_wal: MemWal = "merged",
     ) -> Dataset:
-        """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for valid combinations.
+        """Open the latest version, or that of a number, a tag or a time; a number and a time are of the branch, a tag includes its branch.
+
+        Raises TableNotFoundError, VersionNotFoundError for a version, tag or branch that does not exist, and CorruptFileError.
 
         `allow_other_stores` allows the manifest to refer to files in other stores or buckets than the table's own. It also lets
         `deep_clone` copy files from outside of the table's folder, and cleanup and verify access clones in other stores.
@@ -103,14 +106,13 @@ class Dataset(SearchMethods, IndexMethods):
         docs/mem-wal.md: "merged" reads its rows, too; "base" reads only what is in the table.
         """
         check_mem_wal(mem_wal)
-        snapshot = open_snapshot(
-            Store(uri, storage_options),
-            version=version,
-            tag=tag,
-            branch=branch,
-            timestamp=timestamp,
-            allow_other_stores=allow_other_stores,
-        )
+        store = Store(uri, storage_options)
+        try:
+            snapshot = open_snapshot(
+                store, version=version, tag=tag, branch=branch, timestamp=timestamp, allow_other_stores=allow_other_stores
+            )
+        except TableNotFoundError as e:
+            raise TableNotFoundError(str(e) if other_format(store) else f"{e}{tables_near(store)}") from None
         return cls(replace(snapshot, verify_checksums=verify_checksums, mem_wal=mem_wal))
 
     @classmethod
@@ -133,8 +135,11 @@ class Dataset(SearchMethods, IndexMethods):
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
-        Columns are matched by name; see `table.write.options.WriteOptions` for the options. Raises TableAlreadyExistsError in mode
-        "create", SchemaMismatchError, and CommitConflictError if another writer has committed a conflicting change first.
+        Columns are matched by name. A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed
+        `max_bytes_per_file`. `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
+        {"v.lance.compression": "zstd"}, are for new tables. `transaction_properties` and `commit_message` are stored with the version;
+        with `txn_app_id` and `txn_version`, the write happens only once. Raises TableAlreadyExistsError in mode "create". Raises
+        SchemaMismatchError for other columns or types. Raises CommitConflictError if another writer has committed a conflicting change.
 
         Examples:
             >>> import pyarrow as pa
@@ -298,8 +303,10 @@ class Dataset(SearchMethods, IndexMethods):
     ) -> CleanupStats:
         """Remove versions of this branch that are older than `older_than` (default: 14 days) and unneeded files.
 
-        See `table.maintenance.cleanup.CleanupPolicy` for the other arguments; `progress` shows bars (None: in a terminal with tqdm).
-        Raises RefConflictError if an old version is tagged.
+        The latest `retain_versions` are kept at any age. `delete_unverified` removes files that no version refers to at any age, which is
+        safe only without concurrent writers; else they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only
+        reports what would be removed. `progress` shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is
+        tagged, unless `error_if_tagged_old_versions` is false: then it is kept.
         """
         if older_than is None and retain_versions is None:
             older_than = DEFAULT_AGE

@@ -8,7 +8,7 @@ from typing import Any
 
 from lance_spark.cli.arguments import add_json
 from lance_spark.cli.output import print_json
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 
 
 def add_to(commands: Any) -> None:
@@ -22,6 +22,9 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the jar."""
+    folder = os.path.dirname(os.path.abspath(arguments.out))
+    if not os.path.isdir(folder):
+        raise InvalidOptionError(f"cannot write {arguments.out!r}: there is no folder {folder!r}")
     try:
         from lance_spark.spark.planner.install import write_jar  # starts a JVM, which other commands do not need
     except ModuleNotFoundError as e:

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from lance_spark.cli import (
     cleanup,
@@ -59,12 +60,24 @@ def main(words: Sequence[str] | None = None, prog: str = "lance-spark") -> int:
 
 
 def _run(words: Sequence[str] | None, prog: str) -> int:
-    arguments = _parser(prog).parse_args(words)
+    parser = _parser(prog)
+    if not (sys.argv[1:] if words is None else words):
+        parser.print_help(sys.stderr)
+        return _ERROR
+    arguments = parser.parse_args(words)
     return int(arguments.run(arguments))
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where there is help."""
+        self.exit(_ERROR, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=prog,
         description="Look at Lance tables and keep them in order.",
         epilog="Exit codes: 0 all is well, 1 problems were found, 2 wrong usage or an error.",

@@ -11,7 +11,7 @@ from lance_spark.cli.arguments import add_json, add_storage_options, add_yes, co
 from lance_spark.cli.output import print_json
 from lance_spark.display.table import Table
 from lance_spark.display.words import printable
-from lance_spark.errors import LanceError, TableNotFoundError
+from lance_spark.errors import LanceError, NamespaceNotFoundError, TableNotFoundError
 
 if TYPE_CHECKING:
     from lance_spark.namespace.protocol import Namespace
@@ -95,7 +95,13 @@ def _describe(arguments: argparse.Namespace) -> int:
     except TableNotFoundError:
         table = None
     if table is None:
-        about = {"kind": "namespace", "properties": namespace.describe_namespace(arguments.id)}
+        try:
+            about = {"kind": "namespace", "properties": namespace.describe_namespace(arguments.id)}
+        except NamespaceNotFoundError:
+            there = ", ".join(".".join(entry.id) for entry in _entries(namespace, (), recursive=True)) or "none"
+            raise NamespaceNotFoundError(
+                f"{arguments.uri} has no table or namespace {'.'.join(arguments.id)!r}; there are: {there}"
+            ) from None
     else:
         about = {"kind": "table", "location": table.location, "properties": dict(table.properties)}
         if not table.is_only_declared:

@@ -21,6 +21,7 @@ from lance_spark.storage.store import Store
 DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
+VERSIONS = "_versions"
 
 _NOT_IN_PATHS = re.compile(r"[\\:\0]")
 _NOT_FOLDERS = frozenset(("", ".", ".."))

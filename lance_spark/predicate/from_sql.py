@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 
+from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate import bind
 from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
@@ -336,7 +337,7 @@ class _Translation:
         known = f is not None and len(values) in f.arguments and kinds[0] in (*f.kinds, "null")
         if f is None or not known or not {*kinds[1:]} <= {*f.others, "null"}:
             types = ", ".join(str(v.type) for v in values)
-            possible = f"the functions of filters are {', '.join(KNOWN)}" if f is None else f"expected {_signature(name, f)}"
+            possible = _without(name) if f is None else f"expected {_signature(name, f)}"
             raise InvalidOptionError(f"{self.about} calls {name}({types}), which filters do not support; {possible}")
         if name in SAME_TYPE:
             first = SAME_TYPE[name]
@@ -348,6 +349,12 @@ class _Translation:
             raise InvalidOptionError(f"{name} in {self.about} takes only literals after the first argument")
         t = values[SAME_TYPE.get(name, 0)].type if f.type is None else f.type
         return Call(name, tuple(values), t)
+
+
+def _without(name: str) -> str:
+    """What to do about a function that filters do not have."""
+    near = did_you_mean(name, KNOWN).removeprefix("; ")
+    return f"{f'{near} ' if near else ''}Spark's where has all functions; the page Reading of the documentation lists those of filters"
 
 
 def _signature(name: str, f: Function) -> str:

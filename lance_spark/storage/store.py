@@ -43,6 +43,7 @@ _HINTS = {
     errno.EMFILE: "the process has too many files open (see ulimit -n)",
     errno.ENAMETOOLONG: "the path is too long for the file system",
 }
+_NO_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the storage options access_key_id and secret_access_key"
 _NO_BUCKET = "the bucket or container does not exist"
 _GONE_FOLDER = "its folder was removed during the write: the table was dropped"
 _NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
@@ -339,7 +340,7 @@ class Store:
         except OSError as e:
             raise self._failed(path, e, _HINTS.get(e.errno or 0, "")) from None
         except client_errors(self.location.kind, faults) as e:
-            raise self._failed(path, e, "") from None
+            raise self._failed(path, e, _NO_KEYS if "locate credentials" in str(e) else "") from None
 
     def _failed(self, path: str, e: Exception, hint: str) -> StorageError:
         error = StorageError(f"{self.uri}/{path}: {self.redacted(e)}" + (f" ({hint})" if hint else ""))

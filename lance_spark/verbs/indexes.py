@@ -50,11 +50,11 @@ class IndexVerbs:
         return optimize_indices(self._executors(), self._target.latest(), how, given(noted).noted).version
 
     def listIndices(self) -> Indexes:
-        """The segments of all indexes, see `table.indexes.describe.list_indices`."""
+        """The segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
         return list_indices(self._target.latest())
 
     def indexStatistics(self, name: str) -> dict[str, Any]:
-        """The kind, size and coverage of an index, see `table.indexes.describe.index_statistics`."""
+        """The kind, size and coverage of an index. Raises InvalidOptionError if there is none with this name."""
         return index_statistics(self._target.latest(), name)
 
     def _executors(self) -> OnExecutors:

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -69,7 +70,6 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "words",
     [
-        [],
         ["nonsense"],
         ["info"],
         ["info", "t", "--version", "x"],
@@ -91,9 +91,16 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
 def test_invalid_usage_exits_with_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     run = Run(capsys, words)
     assert run.code == 2
-    assert run.err.startswith("usage: lance-spark")
+    assert re.fullmatch(r"lance-spark.*: error: .*; see lance-spark.* --help\n", run.err)
     assert "secret" not in run.err
     assert run.out == ""
+
+
+def test_without_a_command_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(capsys, [])
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith("usage: lance-spark")
+    assert "compact" in run.err
 
 
 @pytest.mark.parametrize("command", TABLE_COMMANDS)
@@ -306,7 +313,7 @@ def test_a_storage_option_reaches_the_store(capsys: pytest.CaptureFixture[str], 
 def test_the_module_runs_as_a_program(uri: str) -> None:
     done = subprocess.run([sys.executable, "-m", "lance_spark", "info", f"{uri}x"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == f"python -m lance_spark: error: no Lance table found at {uri}x\n"
+    assert done.stderr == f"python -m lance_spark: error: no Lance table found at {uri}x; did you mean 't.lance'?\n"
 
 
 def test_a_closed_output_is_not_an_error(uri: str) -> None:

@@ -53,6 +53,8 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     """Add columns that are null in all rows. They must be nullable and have new names."""
     if isinstance(columns, Mapping):
         raise TypeError("expected fields or a schema; to add columns with values, pass expressions or functions to LanceTable.addColumns")
+    if isinstance(columns, str):
+        raise TypeError(f'columns must be SQL text by name, such as {{"w": "v + 1"}}, or fields, not {columns!r}')
     fields = [columns] if isinstance(columns, pa.Field) else columns
     check_type("columns", fields, (pa.Schema, Iterable), "a field, a list of fields, a schema, or SQL text by name")
     for field in fields:

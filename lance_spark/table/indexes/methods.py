@@ -108,9 +108,9 @@ class IndexMethods(ABC):
         return self._changed(drop_index(self.snapshot, name, {}))
 
     def list_indices(self) -> Indexes:
-        """The segments of all indexes, see `table.indexes.describe.list_indices`."""
+        """The segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
         return list_indices(self.snapshot)
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
-        """The kind, size and coverage of an index, see `table.indexes.describe.index_statistics`."""
+        """The kind, size and coverage of an index. Raises InvalidOptionError if there is none with this name."""
         return index_statistics(self.snapshot, index_name)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.arrow.types import is_binary
+from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError, on_failure
 from lance_spark.index import json_path
 from lance_spark.index.kinds import TARGETS, Kind, kind_of, url_of
@@ -76,7 +77,7 @@ def define(snapshot: Snapshot, column: str, kind: str, name: str | None, paramet
         kinds = ", ".join(TAKES)
         if wanted in UNSUPPORTED:
             raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {kinds}")
-        raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds are: {kinds}")
+        raise InvalidOptionError(f"unknown kind of index {kind!r}{did_you_mean(wanted, TAKES)}; the kinds are: {kinds}")
     known, details = PARAMETERS.get(wanted, frozenset()), b""
     if wanted == "JSON":
         parameters, details = _of_json(snapshot, parameters)
@@ -88,8 +89,8 @@ def define(snapshot: Snapshot, column: str, kind: str, name: str | None, paramet
     elif wanted == "MINHASHLSH":
         parameters = {"parameters": new_min_hash(parameters)}
     elif unknown := sorted(parameters.keys() - known):
-        expected = ", ".join(sorted(known)) or "none"
-        raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}; its parameters are: {expected}")
+        hint = f"{did_you_mean(unknown[0], known)}; its parameters are: {', '.join(sorted(known)) or 'none'}"
+        raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}{hint}")
     if found.is_blob or not _takes(wanted, found):
         raise InvalidOptionError(f"an index of the kind {wanted} cannot be built for column {column!r} of type {found.type}")
     path = tuple(f.name for f in steps)

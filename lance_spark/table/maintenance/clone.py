@@ -132,7 +132,7 @@ def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = 
 
 def _check_free(target: Store) -> None:
     if any(entry.name.endswith(".manifest") for entry in target.list(VERSIONS)):
-        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}")
+        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}; give the clone another path")
 
 
 def _remove(new: Snapshot) -> None:
@@ -168,7 +168,7 @@ def _commit_new(target: Store, manifest: Manifest, source: Snapshot, *, shallow:
     try:
         return _commit(target, manifest, source, shallow=shallow)
     except FileExistsError:
-        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}") from None
+        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}; give the clone another path") from None
 
 
 def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: bool = True, branch: str | None = None) -> Snapshot:

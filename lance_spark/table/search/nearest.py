@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.index.vector.distances import METRICS, computed_in
 from lance_spark.index.vector.vectors import ELEMENTS, vector_type
@@ -78,7 +79,8 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
     """
     check_type("nearest", given, Mapping, "a mapping such as {'column': 'vector', 'q': [0.1, 0.2], 'k': 10}")
     if unknown := [key for key in given if key not in _KEYS]:
-        raise InvalidOptionError(f"nearest has no parameter {unknown[0]!r}; its parameters are: {', '.join(_KEYS)}")
+        hint = f"{did_you_mean(str(unknown[0]), _KEYS)}; its parameters are: {', '.join(_KEYS)}"
+        raise InvalidOptionError(f"nearest has no parameter {unknown[0]!r}{hint}")
     for key in ("column", "q"):
         if given.get(key) is None:
             raise InvalidOptionError(f"nearest needs the parameter {key!r}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
+from lance_spark.display.words import counted
+from lance_spark.metadata.locations import VERSIONS
 from lance_spark.storage.store import Store
 
 _TABLES = {"_delta_log": "a Delta table", ".hoodie": "a Hudi table"}
@@ -14,6 +17,8 @@ _READERS = {
     "CSV files": "spark.read.csv",
     "JSON files": "spark.read.json",
 }
+_LISTED = 200
+"""The most folders that are looked at."""
 _TEXTS = {".csv": "CSV", ".csv.gz": "CSV", ".json": "JSON", ".json.gz": "JSON", ".jsonl": "JSON"}
 
 
@@ -40,6 +45,21 @@ def how_to_read(store: Store) -> str:
         return ""
     reader = _READERS.get(what, "the reader of that format")
     return f"; the folder holds {what}: read it with {reader}"
+
+
+def tables_near(store: Store) -> str:
+    """The tables in the folder, or beside it under a similar name, as the end of a message; "" if there are none, or in object stores."""
+    if store.location.kind != "file":
+        return ""
+    folders = store.contents("")[1][:_LISTED]
+    if inside := [name for name in folders if VERSIONS in store.names(name)]:
+        return f"; the folder holds {counted(len(inside), 'table')}, such as {inside[0]!r}: add its name to the path"
+    folder, _, name = store.uri.rstrip("/").rpartition("/")
+    if not folder:
+        return ""
+    beside = store.at(folder)
+    near = difflib.get_close_matches(name, beside.contents("")[1][:_LISTED], n=1)
+    return f"; did you mean {near[0]!r}?" if near and VERSIONS in beside.names(near[0]) else ""
 
 
 def _of_files(names: Sequence[str], endings: dict[str, str]) -> str:

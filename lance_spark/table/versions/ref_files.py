@@ -222,7 +222,9 @@ def _put(store: Store, folder: str, name: str, content: dict[str, Any], new: boo
     if not new:
         store.put(path, data)
         return
-    conflict = RefConflictError(f"{store.uri}/{path} already exists")
+    what = {TAGS: "the tag", BRANCHES: "the branch"}.get(folder, "the record")
+    move = "; move it with tags.update, or delete it first" if folder == TAGS else ""
+    conflict = RefConflictError(f"{store.uri}: {what} {name!r} already exists{move}")
     if store.manifest_store:  # the store has no conditional put
         if store.exists(path):
             raise conflict

@@ -28,7 +28,7 @@ class RowCounts:
         if self.inserted is None:
             return ""
         updated = f" ~{number(self.updated)}" if self.updated else ""
-        stored = "" if self.bytes_added is None else f", {size(self.bytes_added)}"
+        stored = f", {size(self.bytes_added)}" if self.bytes_added else ""
         return f"+{number(self.inserted)}{updated} -{number(self.deleted or 0)} rows{stored}"
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import SPILLED_LINEAGE, Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
@@ -30,7 +31,6 @@ MemWal = Literal["merged", "base"]
 MEM_WALS: tuple[MemWal, ...] = get_args(MemWal)
 """How a version with a write-ahead log is read: "merged" with the rows of the log, or only what is in the table, its "base"."""
 
-VERSIONS = "_versions"
 SUFFIX = ".manifest"
 _V2_DIGITS = 20
 _MAX_U64 = 2**64 - 1

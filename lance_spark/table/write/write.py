@@ -124,7 +124,10 @@ def as_reader(data: Data) -> pa.RecordBatchReader:
     batches: Iterator[pa.RecordBatch] = iter(data) if isinstance(data, Iterable) else iter(())
     first = next(batches, None)
     if not isinstance(first, pa.RecordBatch):
-        raise TypeError("data must be a pyarrow table, reader or record batch, or a non-empty iterable of record batches")
+        raise TypeError(
+            "data must be a pyarrow table, reader or record batch, a non-empty iterable of record batches, or a frame of pandas or polars; "
+            "of rows as dictionaries, make pa.Table.from_pylist(rows)"
+        )
     return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
 
 

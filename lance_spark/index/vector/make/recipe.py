@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import index_pb2 as pb
+from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError
 from lance_spark.index.vector.distances import METRICS
 from lance_spark.index.vector.make.kmeans import MAX_ITERATIONS, SAMPLE_RATE
@@ -168,17 +169,22 @@ def recipe_of(kind: str, column: str, t: pa.DataType, given: Mapping[str, object
     """Check the parameters for a column of type `t`. Raises InvalidOptionError."""
     kind = kind.upper()
     if kind not in KINDS:
-        raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds of vector indexes are: {', '.join(KINDS)}")
+        raise InvalidOptionError(
+            f"unknown kind of index {kind!r}{did_you_mean(kind, KINDS)}; the kinds of vector indexes are: {', '.join(KINDS)}"
+        )
     vectors, several = vector_type(t)
     if vectors is None or several:
         what = "with lists of vectors " if several else ""
-        raise InvalidOptionError(f"an index of the kind {kind} cannot be built for column {column!r} {what}of type {t}")
+        raise InvalidOptionError(
+            f"an index of the kind {kind} cannot be built for column {column!r} {what}of type {t}; it takes fixed-size lists of numbers"
+        )
     given = {key: value for key, value in given.items() if value is not None}
     of_pq = ("num_sub_vectors", "num_bits", "pq_codebook") if kind.endswith("_PQ") else ()
     own = (*of_pq, *(("num_bits",) if kind.endswith("_RQ") else ()), *(_OF_GRAPH if "HNSW" in kind else ()))
     if unknown := sorted(given.keys() - {*_COMMON, *own}):
-        expected = ", ".join((*_COMMON, *own))
-        raise InvalidOptionError(f"an index of the kind {kind} has no parameter {unknown[0]!r}; its parameters are: {expected}")
+        expected = (*_COMMON, *own)
+        hint = f"{did_you_mean(unknown[0], expected)}; its parameters are: {', '.join(expected)}"
+        raise InvalidOptionError(f"an index of the kind {kind} has no parameter {unknown[0]!r}{hint}")
     element, dimensions = vectors.value_type, vectors.list_size
     metric = _metric(kind, given.get("metric"), column, element)
     numbers = {key: _number(key, given.get(key)) for key in ("num_partitions", "target_partition_size", "sample_rate", "max_iters")}

@@ -153,6 +153,9 @@ class MergeInsertBuilder(Generic[Result]):
     merge: MergeInsert
     result: Callable[[RowChanges], Result]
 
+    def __repr__(self) -> str:
+        return f"MergeInsertBuilder({self.snapshot.store.uri!r}, on={list(self.merge.on)!r})"
+
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder[Result]:
         """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`.
 
