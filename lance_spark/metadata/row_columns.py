@@ -1,4 +1,4 @@
-"""Columns that are not stored in data files: row id, row address, number of the row, and the versions that created and updated it."""
+"""Columns that are not stored in data files: id, address, number and file of the row, and the versions that created and updated it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ CREATED_AT = -12
 UPDATED_AT = -13
 FRAGMENT_ID = -14
 ROW_OFFSET = -15
+ROW_FILE = -16
+FILE_PATH = -17
+FILE_NAME = -18
+FILE_ROW = -19
 
 ROW_COLUMNS = (
     Field("_rowid", ROW_ID, "uint64"),
@@ -22,6 +26,18 @@ ROW_COLUMNS = (
     Field("_rowoffset", ROW_OFFSET, "uint64"),
     Field("_row_created_at_version", CREATED_AT, "uint64"),
     Field("_row_last_updated_at_version", UPDATED_AT, "uint64"),
+    # The names are those of Spark's file sources. Of a fragment's data files, it is the first one.
+    Field(
+        "_metadata",
+        ROW_FILE,
+        "struct",
+        nullable=False,
+        children=(
+            Field("file_path", FILE_PATH, "string", nullable=False),
+            Field("file_name", FILE_NAME, "string", nullable=False),
+            Field("row_index", FILE_ROW, "int64", nullable=False),
+        ),
+    ),
 )
 ROW_COLUMN_IDS = frozenset(f.id for f in ROW_COLUMNS)
 

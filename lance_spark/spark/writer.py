@@ -65,7 +65,10 @@ class LanceWriter(DataSourceArrowWriter):
                     advice = "add columns with ALTER TABLE, or addColumns, before"
                     raise InvalidOptionError(f"replaceWhere keeps the columns of the table, so {name}=true does not apply; {advice}")
         if options.partitionOverwriteMode == "dynamic":
-            raise UnsupportedFeatureError("partitionOverwriteMode=dynamic requires a partitioned namespace; use replaceWhere for a table")
+            raise UnsupportedFeatureError(
+                "partitionOverwriteMode=dynamic, and overwritePartitions(), require a partitioned namespace; use replaceWhere for a table, "
+                "or INSERT OVERWRITE without it to replace all rows"
+            )
         new = stored(schema, options.sizes)
         self._replaced, self._allowed = replaced, None
         if options.replaceWhere is not None:

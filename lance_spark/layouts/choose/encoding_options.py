@@ -110,4 +110,5 @@ def _fraction(field: Field, name: str, default: float) -> float:
 
 
 def _refusal(field: Field, name: str, text: str, wanted: str) -> InvalidOptionError:
-    return InvalidOptionError(f"column {field.name!r}: {_PREFIX}{name} is {text!r}; expected {wanted}")
+    what = "compression scheme" if name == "compression" else name
+    return InvalidOptionError(f"column {field.name!r}: invalid {what} {text!r}; expected for {_PREFIX}{name} is {wanted}")

@@ -25,6 +25,7 @@ from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.compaction.cluster import CONFIG, Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
+from lance_spark.table.write.new_schema import column_of, with_properties
 from lance_spark.table.write.options import NO_OPTIONS
 
 Change = Mapping[str, Any]
@@ -93,8 +94,13 @@ def _check_new_columns(changes: Sequence[Change]) -> None:
 
 
 def _check_properties(snapshot: Snapshot, changes: Sequence[Change]) -> None:
-    """Raise UnsupportedFeatureError for a property that only says how a new table is written, unless the table has it with this value."""
+    """Raise UnsupportedFeatureError for a property that only says how a new table is written, unless the table has it with this value.
+
+    One for a column that the table lacks says how that is written when it is added.
+    """
     for c in changes:
+        if c["change"] == "SetProperty" and _is_of_new_column(snapshot, c["key"]):
+            continue
         if c["change"] != "SetProperty" or not is_of_new_table(c["key"]) or main_name(c["key"]) in OF_EACH_WRITE:
             continue
         if snapshot.manifest.config.get(c["key"]) != c["value"]:
@@ -102,9 +108,17 @@ def _check_properties(snapshot: Snapshot, changes: Sequence[Change]) -> None:
             raise UnsupportedFeatureError(f"ALTER TABLE: {what}; give it in CREATE TABLE or CREATE OR REPLACE TABLE")
 
 
+def _is_of_new_column(snapshot: Snapshot, key: str) -> bool:
+    path = column_of(key)
+    try:
+        return path is not None and not snapshot.manifest.schema.resolve(path)
+    except SchemaMismatchError:
+        return True
+
+
 def _add(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
     fields = [_field(c) for c in changes]
-    columns = pa.schema([_arrow(f, c["path"]) for f, c in zip(fields, changes)])
+    columns = with_properties(pa.schema([_arrow(f, c["path"]) for f, c in zip(fields, changes)]), snapshot.manifest)
     values = {f.name: value for f, c in zip(fields, changes) if len(c["path"]) == 1 and (value := _default(f)) is not None}
     if not values:
         return alter.add_null_columns(snapshot, columns)

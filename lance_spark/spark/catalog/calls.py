@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lance_spark.errors import LanceError, TableAlreadyExistsError
+from lance_spark.spark.catalog.connector import SHOWN
 from lance_spark.spark.catalog.iceberg import ICEBERG
 from lance_spark.spark.catalog.procedures import PROCEDURES as OWN
 from lance_spark.spark.catalog.procedures import Job
@@ -16,7 +17,7 @@ from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 
-PROCEDURES = {**OWN, **ICEBERG}
+PROCEDURES = {**OWN, **ICEBERG, **SHOWN}
 """All procedures of the SQL catalog, by name."""
 NEW_TABLE, IF_NOT_EXISTS = "made", "if_not_exists"
 """Arguments that a statement gives to a procedure which makes a table: the table's id, and whether there may be one."""

@@ -49,6 +49,18 @@ def write_order(rest: Tokens) -> SparkStatement:
     return SparkStatement(f"ALTER TABLE {rest.table} CLUSTER BY ({', '.join(columns)})")
 
 
+def check_fields(rest: Tokens) -> None:
+    """Raise UnsupportedFeatureError for Iceberg's partition and identifier fields."""
+    for verb in ("ADD", "DROP", "REPLACE", "SET"):
+        if rest.take(f"{verb} PARTITION FIELD"):
+            raise UnsupportedFeatureError(f"{verb} PARTITION FIELD: lance tables have no partitions; write ALTER TABLE t CLUSTER BY (a, b)")
+        if rest.take(f"{verb} IDENTIFIER FIELDS"):
+            advice = (
+                "write ALTER TABLE t SET UNENFORCED PRIMARY KEY (a, b)" if verb == "SET" else "a primary key is declared once and stays"
+            )
+            raise UnsupportedFeatureError(f"{verb} IDENTIFIER FIELDS: lance tables have a primary key; {advice}")
+
+
 @dataclass(frozen=True)
 class ColumnValues:
     """The rows of a query with row addresses, whose other columns become columns of the table, or replace theirs."""

@@ -13,10 +13,12 @@ from typing import Any
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE, PROCEDURES
+from lance_spark.spark.catalog.connector import SHOWN
 from lance_spark.spark.catalog.spark_statements import (
     ColumnValues,
     SparkStatement,
     analyzed,
+    check_fields,
     columns_of_a_view,
     replaced_rows,
     write_order,
@@ -26,6 +28,7 @@ from lance_spark.spark.catalog.tables import latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
 from lance_spark.table.compaction.cluster import Clustered
+from lance_spark.table.indexes.segment import kind_named
 
 _LOG = logging.getLogger("lance_spark")
 _MICROS_PER_HOUR = 3_600_000_000
@@ -198,6 +201,7 @@ def _history(rest: Tokens) -> Call:
 def _alter(rest: Tokens) -> Call | SparkStatement | ColumnValues:
     if rest.take("WRITE"):
         return write_order(rest)
+    check_fields(rest)
     for verb in ("ADD", "UPDATE"):
         if rest.take(f"{verb} COLUMNS"):
             return columns_of_a_view(verb, rest)
@@ -271,12 +275,12 @@ def _index(verb: str, rest: Tokens) -> Call:
     indexed: Column = {"name": "fragments_indexed", "column": "fragments_indexed"}
     if verb == "CREATE":
         rest.need("USING")
-        method = rest.name().upper()
+        kind = kind_named(rest.name())
         columns = rest.paths()
         if len(columns) > 1:
             raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
         options = _checked("CREATE INDEX", rest.options(), "create_index", _INDEX_OPTIONS, _OF_BUILDS)
-        named = {"column": columns[0], "kind": _METHODS.get(method, method), "name": name, "replace": True}
+        named = {"column": columns[0], "kind": kind, "name": name, "replace": True}
         return Call("create_index", {**named, **options}, [indexed, shown])
     arguments: dict[str, Any] = {"index_names": [name]}
     if verb == "REFRESH":
@@ -292,7 +296,7 @@ def index_on(verb: str, name: str, rest: Tokens) -> Call:
     """`CREATE INDEX i ON t [USING method] (column) [OPTIONS (..)]` and `DROP INDEX i ON t` of Spark's grammar."""
     if verb == "DROP":
         return Call("drop_index", {"name": name}, [])
-    method = rest.name().upper() if rest.take("USING") else "BTREE"
+    kind = kind_named(rest.name() if rest.take("USING") else "BTREE")
     columns = rest.paths()
     if len(columns) > 1:
         raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
@@ -300,10 +304,9 @@ def index_on(verb: str, name: str, rest: Tokens) -> Call:
     texts = {option.lower(): value for option, value in rest.options("OPTIONS").items()}
     given = {option: rest.value_of(value, kinds.get(_INDEX_OPTIONS.get(option, option), "string")) for option, value in texts.items()}
     options = _checked("CREATE INDEX", given, "create_index", _INDEX_OPTIONS, _OF_BUILDS)
-    return Call("create_index", {"column": columns[0], "kind": _METHODS.get(method, method), "name": name, **options}, [])
+    return Call("create_index", {"column": columns[0], "kind": kind, "name": name, **options}, [])
 
 
-_METHODS = {"FTS": "INVERTED"}
 _OF_BUILDS = ("zone_size", "build_mode", "rows_per_range", "num_segments", "prefetch_distance")
 """Options that say how the JVM connector builds an index."""
 _INDEX_OPTIONS = {"distance_type": "metric"}
@@ -330,10 +333,7 @@ def _reference(procedure: str, rest: Tokens, arguments: dict[str, Any]) -> Call:
     return Call(procedure, arguments, _same("name"), branch=branch)
 
 
-_INDEXES = _same("name", "fields")
-_INDEXES += [{"name": "index_type", "column": "type"}]
-_INDEXES += _same("num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows")
-_READING = ("history", "detail", "index_statistics", "tags", "branches")
+_READING = ("history", "detail", *SHOWN)
 _ALTERING = ("set_not_null", "restore")
 """The procedures after which a table may have other columns."""
 _STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement | ColumnValues]] = {
@@ -345,7 +345,7 @@ _STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement | ColumnValue
     "ANALYZE": analyzed,
     "DESCRIBE HISTORY": _history,
     "DESCRIBE DETAIL": lambda rest: Call("detail"),
-    **dict.fromkeys(("SHOW INDEXES", "SHOW INDEX"), lambda rest: Call("index_statistics", columns=_INDEXES)),
-    **dict.fromkeys(("SHOW TAGS", "SHOW TAG"), lambda rest: Call("tags")),
-    **dict.fromkeys(("SHOW BRANCHES", "SHOW BRANCH"), lambda rest: Call("branches")),
+    **dict.fromkeys(("SHOW INDEXES", "SHOW INDEX"), lambda rest: Call("show_indexes")),
+    **dict.fromkeys(("SHOW TAGS", "SHOW TAG"), lambda rest: Call("show_tags")),
+    **dict.fromkeys(("SHOW BRANCHES", "SHOW BRANCH"), lambda rest: Call("show_branches")),
 }

@@ -336,7 +336,7 @@ def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -
     names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
     written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
     if old and (written or old != new):
-        raise InvalidOperationError("the unenforced primary key cannot be changed once it is set")
+        raise InvalidOperationError("the table already has unenforced primary key columns, which cannot be changed")
     if written and not new:
         raise InvalidOperationError(
             "invalid metadata of the unenforced primary key; expected the position of at least one field in the key"

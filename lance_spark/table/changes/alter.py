@@ -78,7 +78,7 @@ def _with_null_fields(snapshot: Snapshot, new: Sequence[New]) -> Merge:
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
     if required := [column.name for _, column in new if not column.nullable]:
         raise SchemaMismatchError(f"columns without values must be nullable; these are not: {', '.join(required)}")
-    schema, made = extended(manifest.schema, new, next_field_id(snapshot))
+    schema, made = extended(manifest, new, next_field_id(snapshot))
     check_new(new, made)
     check_names(schema.fields)
     return Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
@@ -274,10 +274,12 @@ def update_field_metadata(snapshot: Snapshot, values: Mapping[str, Mapping[str, 
 def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Declare the columns of the primary key, in this order. The key is not enforced, and it can be declared only once.
 
-    Raises SchemaMismatchError for nullable or struct columns, and ValueError for an empty key or if the table has another key.
+    Raises SchemaMismatchError for nullable or struct columns, and ValueError for a key that is empty or names a column twice.
     """
     if not columns:
         raise ValueError("a primary key must have at least one column")
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"the primary key names a column twice: {', '.join(columns)}")
 
     def update(latest: Snapshot) -> UpdateConfig:
         fields = [latest.manifest.schema.resolve(path)[-1] for path in columns]

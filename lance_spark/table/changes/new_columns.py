@@ -55,7 +55,7 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema, without_values: Container
     """
     manifest = snapshot.manifest
     new = named(manifest.schema, pa.schema([f.with_nullable(True) for f in columns]))
-    schema, made = extended(manifest.schema, new, next_field_id(snapshot))
+    schema, made = extended(manifest, new, next_field_id(snapshot))
     check_new(new, made)
     check_names(schema.fields)
     names = {field.id: column.name for field, column in zip(made, columns) if column.name not in without_values}

@@ -70,14 +70,20 @@ class Definition:
         return ScanPlan(columns=(quoted(self.path), self.numbers(snapshot)))
 
 
+def kind_named(name: str) -> str:
+    """The kind of a new index by its name or alias. Raises InvalidOptionError or UnsupportedFeatureError for one that is not made."""
+    kind = ALIASES.get(name.upper(), name.upper())
+    if kind not in TAKES:
+        kinds = ", ".join(TAKES)
+        if kind in UNSUPPORTED:
+            raise UnsupportedFeatureError(f"making indexes of the kind {kind} is not supported; the kinds are: {kinds}")
+        raise InvalidOptionError(f"unknown kind of index {name!r}{did_you_mean(kind, TAKES)}; the kinds are: {kinds}")
+    return kind
+
+
 def define(snapshot: Snapshot, column: str, kind: str, name: str | None, parameters: Mapping[str, object]) -> Definition:
     """The definition of a new index. Raises InvalidOptionError, SchemaMismatchError or UnsupportedFeatureError."""
-    wanted = ALIASES.get(kind.upper(), kind.upper())
-    if wanted not in TAKES:
-        kinds = ", ".join(TAKES)
-        if wanted in UNSUPPORTED:
-            raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {kinds}")
-        raise InvalidOptionError(f"unknown kind of index {kind!r}{did_you_mean(wanted, TAKES)}; the kinds are: {kinds}")
+    wanted = kind_named(kind)
     known, details = PARAMETERS.get(wanted, frozenset()), b""
     if wanted == "JSON":
         parameters, details = _of_json(snapshot, parameters)

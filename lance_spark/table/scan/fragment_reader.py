@@ -20,7 +20,18 @@ from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import addresses_of
-from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, ROW_OFFSET
+from lance_spark.metadata.row_columns import (
+    CREATED_AT,
+    FILE_NAME,
+    FILE_PATH,
+    FILE_ROW,
+    FRAGMENT_ID,
+    ROW_ADDRESS,
+    ROW_COLUMN_IDS,
+    ROW_FILE,
+    ROW_ID,
+    ROW_OFFSET,
+)
 from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_versions, row_ids_of
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
@@ -105,7 +116,11 @@ class FragmentReader:
                 chosen = _numbers(chosen)[mask]
             arrays = []
             for field, shown in zip(columns.schema.fields, columns.target):
-                if field.id in ROW_COLUMN_IDS:
+                if field.id == ROW_FILE:
+                    arrays.append(
+                        pa.StructArray.from_arrays([self._of_file(f.id, chosen) for f in field.children], fields=list(shown.type))
+                    )
+                elif field.id in ROW_COLUMN_IDS:
                     arrays.append(self._row_column(field.id, chosen))
                 else:
                     arrays.append(projected(parts.get(field.id), field, shown.type, len(chosen)))
@@ -148,6 +163,13 @@ class FragmentReader:
             self._sequences[field_id] = self._sequence(field_id)
         sequence = self._sequences[field_id]
         return pa.array(np.ones(len(rows), dtype=np.uint64) if sequence is None else sequence.at(rows))
+
+    def _of_file(self, field_id: int, rows: Rows) -> pa.Array:
+        """The path or the name of the rows' data file, or their places in it."""
+        if field_id == FILE_ROW:
+            return pa.array(_numbers(rows).astype(np.int64))
+        store, path = self._locations.data_file(self._fragment.files[0])
+        return pa.repeat(pa.scalar({FILE_PATH: f"{store.uri}/{path}", FILE_NAME: path.rpartition("/")[2]}[field_id]), len(rows))
 
     def _sequence(self, field_id: int) -> RowIds | RowVersions | None:
         """The row ids or versions of the fragment; None if it has no versions, which means version 1."""

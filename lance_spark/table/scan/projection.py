@@ -11,6 +11,7 @@ from lance_spark.arrow.jsonb import to_text
 from lance_spark.arrow.maps import map_array
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import DataFile
+from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
 
@@ -34,6 +35,7 @@ class Projection:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self._own = Schema(tuple(f for f in schema.fields if f.id not in ROW_COLUMN_IDS), schema.metadata)
         self.target = schema.to_arrow()
         self._of: object = None
         self._stored = Stored({}, ())
@@ -50,7 +52,7 @@ class Projection:
         # Most fragments of a table have the same fields in their files. Comparing them is fast, since equal tuples are shared.
         of = [(file.fields, file.column_indices) for file in files]
         if of != self._of:
-            schema, ids = self.schema, {i for file in files for i in file.fields}
+            schema, ids = self._own, {i for file in files for i in file.fields}
             if lacks_structure(schema, ids):
                 return _stored(with_structure_leaves(schema, ids, in_files()), files)
             self._of, self._stored = of, _stored(schema, files)

@@ -6,6 +6,7 @@ specification). Files of storage version 2.0 are an exception, which other reade
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,12 @@ import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
+from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_no_dots
+from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import Field, Schema, from_arrow
+from lance_spark.schema.storage_version import StorageVersion
+from lance_spark.table.write.new_schema import numbered
 
 New = tuple[Field | None, pa.Field]
 """A new field, and the struct that gets it (None: the table)."""
@@ -80,16 +85,17 @@ def within(fields: Sequence[Field], columns: Iterable[pa.Field], parent: Field |
     return found
 
 
-def extended(schema: Schema, new: Sequence[New], first_id: int) -> tuple[Schema, list[Field]]:
-    """The schema with new fields, whose ids begin with `first_id`; and these fields. They are the last ones in their structs.
+def extended(manifest: Manifest, new: Sequence[New], first_id: int) -> tuple[Schema, list[Field]]:
+    """The schema of a table with new fields, whose ids begin with `first_id`; and these fields. They are the last ones in their structs.
 
     Raises SchemaMismatchError for a name that a struct or the table has already.
     """
+    schema, version, ids = manifest.schema, StorageVersion.parse(manifest.data_format), itertools.count(first_id)
     made: list[Field] = []
     by_parent: dict[int | None, list[Field]] = {}
     for parent, column in new:
-        (added,) = from_arrow(pa.schema([column]), first_id).fields
-        first_id = max(f.id for f in added.walk()) + 1
+        (plain,) = of_version(from_arrow(pa.schema([column])), version).fields
+        added = numbered(plain, ids)
         made.append(added)
         siblings = by_parent.setdefault(None if parent is None else parent.id, [])
         names = {f.name.lower() for f in (*(schema.fields if parent is None else parent.children), *siblings)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import BLOB, Field, Schema, from_arrow
@@ -75,6 +76,15 @@ COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
         _encoding("rle-threshold"), "Run-length encode if the number of runs is below this fraction of the values (0: never)."
     ),
     "lance.bss": ColumnOption(_encoding("bss"), "Byte-stream split of compressed numbers: off, on or auto."),
+    "lance.dict-divisor": ColumnOption(_encoding("dict-divisor"), "Dictionary-encode if there are this many times fewer distinct values."),
+    "lance.dict-values-compression": ColumnOption(_encoding("dict-values-compression"), "Compression of dictionaries: zstd, lz4 or none."),
+    "lance.dict-values-compression-level": ColumnOption(
+        _encoding("dict-values-compression-level"), "Compression level of dictionaries, for pylance's writes."
+    ),
+    "lance.dict-size-ratio": ColumnOption(
+        _encoding("dict-size-ratio"), "The largest size of a dictionary as a fraction of the values', for pylance's writes."
+    ),
+    "lance.minichunk-size": ColumnOption(_encoding("minichunk-size"), "Bytes of a chunk of the layout miniblock."),
     "lance.encoding": ColumnOption(_blob, "`blob` stores binary values outside of the pages (see blobs)."),
     "arrow.float16": ColumnOption(_retyped(r"\b(float|double)\b", "halffloat"), "`true` stores floats in 16 bits."),
     "arrow.large_var_char": ColumnOption(_retyped(r"^string$", "large_string"), "`true` stores strings with 64-bit offsets."),
@@ -94,6 +104,28 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
     for field in schema.walk():
         if field.metadata:
             _check_texts(f"column {field.name!r}", field.metadata)
+    schema = _changed(schema, options)
+    ids = itertools.count()
+    converted = of_version(schema, version)
+    # A schema of Arrow is numbered like this already.
+    return converted if converted is schema and not options else Schema(tuple(numbered(f, ids) for f in converted.fields), schema.metadata)
+
+
+def with_properties(data: pa.Schema, manifest: Manifest) -> pa.Schema:
+    """New columns of a table, changed as its properties say, which may name columns before they are added."""
+    options = {key: value for key, value in manifest.config.items() if (path := column_of(key)) is not None and path in data.names}
+    return _changed(from_arrow(data), options).to_arrow() if options else data
+
+
+def column_of(key: str) -> str | None:
+    """The path of the column that an option is for; None if the key is not that of a column's option."""
+    try:
+        return split_key(key)[0]
+    except InvalidOptionError:
+        return None
+
+
+def _changed(schema: Schema, options: Mapping[str, str]) -> Schema:
     for key, value in options.items():
         path, name = split_key(key)
         try:
@@ -104,10 +136,7 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
         if changed == target and "arrow." in name and value.strip().lower() == "true":
             raise InvalidOptionError(f"the option {key!r} does not apply to columns of type {target.logical_type}; remove it")
         schema = Schema(tuple(_with(f, changed) for f in schema.fields), schema.metadata)
-    ids = itertools.count()
-    converted = of_version(schema, version)
-    # A schema of Arrow is numbered like this already.
-    return converted if converted is schema and not options else Schema(tuple(_numbered(f, ids) for f in converted.fields), schema.metadata)
+    return schema
 
 
 def _check_texts(what: str, metadata: Mapping[bytes, bytes]) -> None:
@@ -134,8 +163,9 @@ def _with(field: Field, changed: Field) -> Field:
     return replace(field, children=tuple(_with(child, changed) for child in field.children))
 
 
-def _numbered(field: Field, ids: Iterator[int]) -> Field:
+def numbered(field: Field, ids: Iterator[int]) -> Field:
+    """The field with the next ids, for itself and then for the fields below it."""
     own = next(ids)
     if field.id == own and not field.children:
         return field
-    return replace(field, id=own, children=tuple(_numbered(child, ids) for child in field.children))
+    return replace(field, id=own, children=tuple(numbered(child, ids) for child in field.children))

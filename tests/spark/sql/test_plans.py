@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
+from lance_spark import Dataset
 from tests.spark.sql.tables import Table
 from tests.spark_session import SPARK_ERRORS
 
@@ -49,6 +50,18 @@ def test_metadata_columns_are_selected_by_name_only(table: Table) -> None:
     assert sorted(row[0] for row in df.where("id > 7").select("_rowid").collect()) == [8, 9]
     assert df.select(df.metadataColumn("_fragid")).distinct().count() == 2
     assert df.withColumn("a", F.col("_rowaddr")).columns == ["id", "k", "s", "a"]
+
+
+def test_the_file_of_a_row_is_a_metadata_column(table: Table) -> None:
+    run = table.spark.sql
+    rows = run("SELECT id, _metadata.row_index FROM t WHERE _metadata.row_index > 3 ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(4, 4), (5, 5)]
+    paths = [row[0] for row in run("SELECT DISTINCT _metadata.file_path FROM t").collect()]
+    files = Dataset.open(table.uri).metadata_table("files")["path"].to_pylist()
+    assert sorted(paths) == sorted(files)
+    (found,) = run(f"SELECT _metadata FROM t WHERE _metadata.file_path = '{files[1]}' AND id = 6").collect()
+    assert tuple(found[0]) == (files[1], files[1].rpartition("/")[2], 0)
+    assert table.run("DELETE FROM t WHERE _metadata.row_index = 1").num_deleted_rows == 2
 
 
 def test_a_view_of_a_dataframe_keeps_metadata_columns(table: Table) -> None:

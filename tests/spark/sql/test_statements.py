@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,16 +79,29 @@ def test_statements_of_delta_lake(own: Lake) -> None:
             own.sql(wrong)
 
 
+def test_a_path_of_delta_lakes_statements_is_in_quotes(own: Lake, uri: str) -> None:
+    own.spark.range(3).write.format("lance").mode("append").save(uri)
+    assert own.spark.sql(f"DESCRIBE DETAIL '{uri}'").collect()[0].numRows == 3
+    assert len(own.sql(f'DESCRIBE HISTORY "{uri}" LIMIT 5')) == 1
+    assert own.sql(f"OPTIMIZE '{uri}' WHERE id > 1")[0][1] <= 1
+    assert own.sql(f"VACUUM '{uri}' RETAIN 100 HOURS") == [(0, 0)]
+    with pytest.raises(SPARK_ERRORS, match="nothing_there"):
+        own.sql(f"OPTIMIZE '{uri}/nothing_there'")
+
+
 def test_statements_of_the_jvm_connector(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t (id INT NOT NULL, s STRING NOT NULL)")
     own.sql("INSERT INTO lance.ns.t VALUES (1, 'a')")
+    for key, message in {"id, id": "names a column twice", "nothing": "no column 'nothing'"}.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(f"ALTER TABLE lance.ns.t SET UNENFORCED PRIMARY KEY ({key})")
     assert own.sql("ALTER TABLE lance.ns.t SET UNENFORCED PRIMARY KEY (id, s)") == [("OK", "id, s")]
     made = own.spark.sql("ALTER TABLE lance.ns.t CREATE INDEX i USING zonemap (id) WITH (rows_per_zone = 2048)")
     assert (made.columns, made.collect()) == (["fragments_indexed", "index_name"], [(1, "i")])
     own.sql("INSERT INTO lance.ns.t VALUES (2, 'b')")
     listed = own.spark.sql("SHOW INDEXES FROM lance.ns.t").collect()
     assert [(i.name, i.fields, i.index_type, i.num_indexed_fragments, i.num_unindexed_rows) for i in listed] == [
-        ("i", ["id"], "ZoneMap", 1, 1)
+        ("i", ["id"], "zonemap", 1, 1)
     ]
     refreshed = own.spark.sql("ALTER TABLE lance.ns.t REFRESH INDEX i WITH (num_segments = 4)")
     assert (refreshed.columns, refreshed.collect()) == (["fragments_indexed", "segments_added", "index_name"], [(1, 1, "i")])
@@ -103,6 +117,11 @@ def test_statements_of_the_jvm_connector(own: Lake) -> None:
     assert own.sql("SELECT id FROM lance.ns.t.branch_c ORDER BY id") == [(1,), (9,)]
     assert [row[:2] for row in own.sql("SHOW TAGS FROM lance.ns.t")] == [("x", "b")]
     assert [row[:2] for row in own.sql("SHOW BRANCHES IN lance.ns.t")] == [("b", None), ("c", "b")]
+    tags, branches = own.spark.sql("SHOW TAG IN lance.ns.t"), own.spark.sql("SHOW BRANCH FROM lance.ns.t")
+    assert tags.dtypes[3:] == [("created_at", "bigint"), ("updated_at", "bigint"), ("manifest_size", "int")]
+    assert branches.dtypes[2:] == [("parent_version", "bigint"), ("created_at", "bigint"), ("manifest_size", "int")]
+    assert 0 < branches.collect()[0].created_at <= tags.collect()[0].created_at < time.time() + 1
+    assert min(tags.collect()[0].manifest_size, branches.collect()[0].manifest_size) > 0
     assert own.sql("ALTER TABLE lance.ns.t REPLACE TAG x AS OF VERSION 3") == [("x",)]
     for statement in ("DROP TAG x", "DROP TAG IF EXISTS x", "DROP BRANCH c"):
         assert own.sql(f"ALTER TABLE lance.ns.t {statement}") == [(statement[-1],)]
@@ -121,6 +140,21 @@ def test_a_clustered_table_is_optimized_by_clustering_what_is_new(own: Lake) -> 
     assert own.sql("OPTIMIZE lance.ns.t") == [(0, 0, 0)]
     assert own.sql("OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 100000)") == [(0, 0, 0, 0)], "a compaction"
     assert own.sql("SELECT count(DISTINCT id) FROM lance.ns.t") == [(3100,)]
+
+
+def test_a_property_says_how_a_column_is_written_that_comes_later(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id INT, name STRING) TBLPROPERTIES ('file_format_version' = '2.2')")
+    own.sql("ALTER TABLE lance.ns.t SET TBLPROPERTIES ('content.lance.encoding' = 'blob', 'x.lance.compression' = 'zstd')")
+    own.sql("INSERT INTO lance.ns.t VALUES (1, 'alpha'), (2, 'bravo')")
+    own.sql("CREATE TEMPORARY VIEW contents AS SELECT _rowaddr, _fragid, CAST(name AS BINARY) AS content FROM lance.ns.t")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMNS content FROM contents")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMNS (x STRING)")
+    assert own.sql("SELECT content, x FROM lance.ns.t ORDER BY id") == [(b"alpha", None), (b"bravo", None)]
+    table = lance.dataset(own.location("ns.t"))
+    assert table.take_blobs("content", indices=[1])[0].readall() == b"bravo"
+    assert table.schema.field("x").metadata[b"lance-encoding:compression"] == b"zstd"
+    with pytest.raises(SPARK_ERRORS, match="give it in CREATE TABLE"):
+        own.sql("ALTER TABLE lance.ns.t SET TBLPROPERTIES ('name.lance.compression' = 'zstd')")
 
 
 def test_columns_take_their_values_from_a_view_with_row_addresses(own: Lake) -> None:
@@ -183,7 +217,7 @@ def test_indexes_are_created_by_the_statement_of_sparks_grammar(own: Lake) -> No
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, id * 2 AS x FROM range(10)")
     own.sql("CREATE INDEX by_id ON lance.ns.t (id)")
     own.sql("CREATE INDEX `By X` ON TABLE lance.ns.t USING zonemap (x) OPTIONS ('rows_per_zone' = '128')")
-    assert [row[0::2][:2] for row in own.sql("SHOW INDEXES FROM lance.ns.t")] == [("By X", "ZoneMap"), ("by_id", "BTree")]
+    assert [row[0::2][:2] for row in own.sql("SHOW INDEXES FROM lance.ns.t")] == [("By X", "zonemap"), ("by_id", "btree")]
     for wrong, message in {
         "CREATE INDEX by_id ON lance.ns.t (x)": "already has an index 'by_id'",
         "CREATE INDEX two ON lance.ns.t (id, x)": "an index has one column",
@@ -227,6 +261,9 @@ def test_statements_of_iceberg(own: Lake) -> None:
         "ALTER TABLE lance.ns.t CREATE TAG y RETAIN 7 DAYS": "leave out RETAIN",
         "ALTER TABLE lance.ns.t WRITE ORDERED BY id DESC": "leave out DESC",
         "ALTER TABLE lance.ns.t WRITE DISTRIBUTED BY PARTITION": "CLUSTER BY",
+        "ALTER TABLE lance.ns.t ADD PARTITION FIELD bucket(16, id) AS shard": "CLUSTER BY",
+        "ALTER TABLE lance.ns.t REPLACE PARTITION FIELD p WITH days(p)": "CLUSTER BY",
+        "ALTER TABLE lance.ns.t SET IDENTIFIER FIELDS id": r"SET UNENFORCED PRIMARY KEY",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(wrong)

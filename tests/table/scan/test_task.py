@@ -138,6 +138,7 @@ def test_a_predicate_on_the_row_address_reads_only_that_row(wide: Dataset) -> No
     assert bytes_read(wide, ["c1", "c2"], "_rowaddr = 77777") < 200_000
     assert bytes_read(wide, ["c1"], "_rowid IN (5, 6)") < 200_000
     assert bytes_read(wide, ["c1"], "_fragid = 1") == 0
+    assert bytes_read(wide, ["c1"], "_metadata.file_name = 'of another table'") == 0
     store = wide.snapshot.store
     before = store.counters.bytes_read
     wide.take([5, 150_000], ["c1"])

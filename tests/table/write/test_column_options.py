@@ -68,6 +68,11 @@ def test_false_changes_nothing(tmp_path: Path) -> None:
         ("lance.structural-encoding", "structural-encoding", "fullzip"),
         ("lance.rle-threshold", "rle-threshold", "0.1"),
         ("lance.bss", "bss", "off"),
+        ("lance.dict-divisor", "dict-divisor", "4"),
+        ("lance.dict-size-ratio", "dict-size-ratio", "0.5"),
+        ("lance.dict-values-compression", "dict-values-compression", "lz4"),
+        ("lance.dict-values-compression-level", "dict-values-compression-level", "2"),
+        ("lance.minichunk-size", "minichunk-size", "4096"),
     ],
 )
 def test_options_become_metadata_of_every_leaf_of_the_field(key: str, name: str, value: str, tmp_path: Path) -> None:
@@ -97,7 +102,7 @@ def test_binary_columns_become_blobs(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
-        ("n.lance.compression", "gzip", "'n'.*compression.*zstd"),
+        ("n.lance.compression", "gzip", "'n': invalid compression scheme.*zstd"),
         ("s.lance.compression", "gzip", r"'s\.t'.*compression.*zstd"),
         ("n.lance.compression-level", "high", "'n'.*compression-level"),
         ("n.lance.structural-encoding", "sparse", "'n'.*structural-encoding"),

@@ -216,6 +216,7 @@ class Values {
     if (value.isNull()) return null;
     if (type instanceof StringType) return UTF8String.fromString(value.asText());
     if (type instanceof BooleanType) return Boolean.valueOf(value.asBoolean());
+    if (type instanceof IntegerType) return Integer.valueOf(value.asInt());
     if (type instanceof ArrayType) return array(value.elements(), ((ArrayType) type).elementType(), value.size());
     if (type instanceof MapType) {
       List keys = new ArrayList();

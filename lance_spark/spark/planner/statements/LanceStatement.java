@@ -17,9 +17,11 @@ import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.internal.VariableSubstitution;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -69,7 +71,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   /** The rows of the statement, which runs now, or the plan of the next parser. */
   public LogicalPlan answer() {
     try {
-      Place place = Place.of(statement.name);
+      Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
       if (place == null) return handedOver(given);
       ObjectNode request = statement.json();
       if (!statement.made.isEmpty()) place = place.making(statement.made, request);
@@ -89,6 +91,17 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     } catch (Throwable t) {
       Platform.throwException(t);
       return null;
+    }
+  }
+
+  /** True if no lance table is at the path, but another extension may know it. */
+  private boolean isOfOthers() {
+    if (next instanceof SparkSqlParser) return false;
+    try {
+      LanceTable.reopened(new CaseInsensitiveStringMap(Collections.singletonMap("path", statement.name.get(1))));
+      return false;
+    } catch (Throwable t) {
+      return true;
     }
   }
 
@@ -132,7 +145,8 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       JsonNode column = CatalogPython.at(columns, k);
       boolean isText = column.has("text");
       int from = isText ? -1 : own.fieldIndex(CatalogPython.at(column, "column").asText());
-      shown = shown.add(CatalogPython.at(column, "name").asText(), isText ? DataTypes.StringType : own.fields()[from].dataType(), true);
+      DataType type = isText ? DataTypes.StringType : own.fields()[from].dataType();
+      shown = shown.add(CatalogPython.at(column, "name").asText(), type, isText || own.fields()[from].nullable());
       for (int i = 0; i < all.size(); i++) {
         ((ArrayNode) CatalogPython.at(all, i)).add(isText ? CatalogPython.at(column, "text") : CatalogPython.at(CatalogPython.at(rows, i), from));
       }
@@ -168,13 +182,16 @@ class Place {
     CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
     String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
     boolean isPath = names.size() == 2 && first.equalsIgnoreCase(LancePlanner.SOURCE) && last.indexOf('/') >= 0;
-    if (isPath && !manager.isCatalogRegistered(first)) return at(Collections.singletonMap("path", last), names, null);
+    Map path = Collections.singletonMap("path", last);
+    if (isPath && !manager.isCatalogRegistered(first)) return at(path, names, null);
     StringBuilder quoted = new StringBuilder();
     for (int i = 0; i < names.size(); i++) quoted.append(i > 0 ? "." : "").append('`').append(((String) names.get(i)).replace("`", "``")).append('`');
     DataSourceV2Relation relation;
     try {
       relation = SearchFunction.relation(quoted.toString());
     } catch (Throwable t) {
+      // To open the path says more than Spark does.
+      if (isPath && manager.catalog(first) instanceof LanceCatalog) return at(path, names, null);
       CatalogPlugin named = names.size() > 1 && manager.isCatalogRegistered(first) ? manager.catalog(first) : manager.currentCatalog();
       if (named instanceof LanceCatalog) throw t;
       return null;

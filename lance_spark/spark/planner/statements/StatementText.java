@@ -24,6 +24,8 @@ class StatementText {
   /** The parts of the name of the table that a statement makes from this one; none in most statements. */
   final List made = new ArrayList();
   private int rest = 0, start = 0;
+  /** True if the table is a path in quotes, which may be one of another format. */
+  boolean isPath = false;
   /** The name of an index that comes before the table; empty in most statements. */
   private String index = "";
 
@@ -39,9 +41,9 @@ class StatementText {
 
   private boolean hasHead() {
     String first = word(0), second = word(1), third = word(2);
-    if (first.equals("OPTIMIZE") || first.equals("VACUUM")) return hasName(1);
+    if (first.equals("OPTIMIZE") || first.equals("VACUUM")) return hasName(1) || hasPath(1);
     if (first.equals("RESTORE")) return hasName(second.equals("TABLE") && !is(2, "TO") ? 2 : 1) && is(rest, "TO");
-    if (first.startsWith("DESC")) return ABOUT.contains(second) && hasName(2);
+    if (first.startsWith("DESC")) return ABOUT.contains(second) && (hasName(2) || hasPath(2));
     if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
     if (first.equals("REPLACE")) return hasName(1) && is(rest, "WHERE");
     if (second.equals("INDEX") && (first.equals("CREATE") || first.equals("DROP"))) return isIndexOn();
@@ -49,6 +51,7 @@ class StatementText {
     if (!second.equals("TABLE") || !hasName(2)) return false;
     if (first.equals("ANALYZE")) return is(rest, "COMPUTE");
     String verb = word(rest), object = word(rest + 1);
+    if (object.equals("PARTITION") && is(rest + 2, "FIELD") || object.equals("IDENTIFIER") && is(rest + 2, "FIELDS")) return true;
     if (verb.equals("ALTER") || verb.equals("CHANGE")) return isEndOf("SET NOT NULL");
     if (verb.equals("WRITE") || object.equals("CONSTRAINT") && (verb.equals("ADD") || verb.equals("DROP"))) return true;
     if (object.equals("COLUMNS") && verb.equals("UPDATE")) return true;
@@ -96,6 +99,17 @@ class StatementText {
       rest++;
     }
     return false;
+  }
+
+  /** Reads the path of the table, in quotes as in statements of Delta Lake. */
+  private boolean hasPath(int start) {
+    Token path = token(start);
+    if (path == null || !path.kind.equals(Token.TEXT) || path.value.indexOf('/') < 0) return false;
+    isPath = true;
+    name.add(LancePlanner.SOURCE);
+    name.add(path.value);
+    rest = start + 1;
+    return true;
   }
 
   private boolean is(int i, String word) { return word(i).equals(word); }
