@@ -9,11 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.spark_session import worker_environment
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "backfill" / "backfill.py"
 
 
+@pytest.mark.slow
 def test_embeddings_are_resumed_and_extended_and_searched(tmp_path: Path) -> None:
     environment = {**os.environ, **worker_environment(), "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, str(SCRIPT)], cwd=tmp_path, env=environment, capture_output=True, text=True)

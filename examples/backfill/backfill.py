@@ -51,7 +51,8 @@ def backfill(table: str, model: str) -> None:
 
 def killed(table: str, model: str) -> None:
     """Start a backfill, and kill it and its workers when there are results."""
-    process = subprocess.Popen([sys.executable, __file__, table, model], start_new_session=True, stderr=subprocess.DEVNULL)
+    command = [sys.executable, __file__, table, model]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not list(Path(table, "_backfill").rglob("[0-9]*.arrow")):
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
