@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import pickle
@@ -46,6 +47,8 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
             if isinstance(part, FunctionType | staticmethod | classmethod | property) or not name.startswith("__"):
                 yield name.encode()
                 yield from _of_value(inspect.unwrap(part) if callable(part) else getattr(part, "fget", part), seen)
+    elif isinstance(value, functools.partial):
+        yield from _of_value([value.func, value.args, value.keywords], seen)
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _of_value(item, seen)

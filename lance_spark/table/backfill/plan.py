@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, check_at_least
@@ -70,8 +70,8 @@ def _key(meaning: object) -> str:
     return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:20]
 
 
-def plan_shares(snapshot: Snapshot, job: Job, request: Request, verified: Verified, cores: int, done: Collection[int]) -> list[Share]:
-    """The shares of all fragments, but those that are known to lack nothing, and `done`, whose files are written."""
+def plan_shares(snapshot: Snapshot, job: Job, request: Request, verified: Verified, cores: int) -> list[Share]:
+    """The shares of all fragments, but those that are known to lack nothing."""
     names = paths_read(job.columns, request.on_error)
     where = None if request.where is None else parse(request.where, with_row_columns(snapshot.manifest.schema))
     everything = ScanPlan(columns=names, predicate=where, use_scalar_index=False)
@@ -79,7 +79,7 @@ def plan_shares(snapshot: Snapshot, job: Job, request: Request, verified: Verifi
     chosen: list[tuple[Fragment, int, ScanPlan]] = []
     for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
         known = verified.of(fragment) if has_state(fragment, job.columns) else None
-        if rows and known != request.version and fragment.id not in done:
+        if rows and known != request.version:
             chosen.append((fragment, rows, everything if known is None else lacking))
     total = sum(rows for _, rows, _ in chosen)
     most = max(-(-total // (request.num_tasks or cores * _SHARES_PER_CORE)), _LEAST_ROWS)

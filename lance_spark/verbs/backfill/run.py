@@ -128,7 +128,7 @@ class _Run:
             self._add(commits)
             snapshot, job, commits = self._begin(inputs)
         cores = self.target.cores()
-        shares = plan_shares(snapshot, job, self.request, commits.verified, cores, ())
+        shares = plan_shares(snapshot, job, self.request, commits.verified, cores)
         try:
             shares_done = self._run(shares, job, commits, cores) if shares else []
         finally:
