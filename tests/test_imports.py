@@ -25,6 +25,7 @@ ROOMS = [
     "spark",
     "spark/planner",
     "spark/planner/search",
+    "spark/planner/nearest",
     "spark/workers",
     "spark/planner/statements",
     "spark/planner/changelog",

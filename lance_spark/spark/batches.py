@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from lance_spark.arrow.types import is_list
 from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.spark.types import is_bfloat16
+from lance_spark.spark.types import is_bfloat16, promised
 
 _MS_PER_DAY = 86_400_000
 
@@ -109,6 +110,11 @@ class Conversion:
         entries = pa.StructArray.from_arrays(children, fields=fields)
         buffer = pa.py_buffer(offsets - offsets[0])
         return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[entries])
+
+
+def conversion_to(schema: StructType) -> Conversion:
+    """The conversion to what Spark expects for its `schema`."""
+    return Conversion(promised(schema))
 
 
 def blank(schema: pa.Schema, rows: int) -> pa.RecordBatch:

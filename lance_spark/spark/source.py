@@ -11,6 +11,7 @@ import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.predicate import conjunction, from_json, parse
 from lance_spark.schema.blobs import signed
 from lance_spark.schema.schema import Schema, from_arrow
-from lance_spark.spark.batches import Conversion
+from lance_spark.spark.batches import Conversion, conversion_to
 from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
@@ -136,6 +137,8 @@ class LanceDataSource(DataSource):
             return self._changes_reader(opened, plan, schema)
         if (search := self._search(opened, plan)) is not None:
             return self._search_reader(opened, search, schema)
+        if (join := self._request.join) is not None:
+            return self._nearest_reader(opened.table_for(", which cannot be joined by nearness"), plan, join)
         given, texts = promised(schema), TextColumns.of(schema, snapshot, opened.table_for)
         schema = texts.rest(schema)
         if not self._request.is_aggregated:
@@ -173,6 +176,16 @@ class LanceDataSource(DataSource):
         from lance_spark.spark.planner.search.search_reader import SearchReader  # most reads are scans
 
         return SearchReader(reader.found, request.results, request.parallelism or 1)
+
+    def _nearest_reader(self, snapshot: Snapshot, plan: ScanPlan, join: Mapping[str, Any]) -> DataSourceReader:
+        """The reader of the steps of a join with the rows that `plan` and the request select."""
+        from lance_spark.spark.planner.nearest.nearest_reader import NearestReader, steps_of
+
+        request, known = self._request, plan.known(snapshot)
+        fields = StructType.fromJson(json.loads(request.schema or ""))
+        columns = paths(_shown(known), fields) if fields.fields else ()
+        plan = replace(request.apply(plan, known), columns=columns, with_row_id=False, with_row_address=False)
+        return NearestReader(partial(steps_of, snapshot, plan, join, fields, request.parallelism or 1, conversion_to))
 
     def _changes_reader(self, opened: Opened, plan: ScanPlan, schema: StructType) -> LanceReader:
         """The reader of the changes that the options ask for. As with a search, Spark pushes nothing but columns down."""

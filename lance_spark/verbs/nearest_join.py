@@ -1,46 +1,33 @@
 """NEAREST JOIN: each row of a DataFrame with the rows of the table whose vectors are nearest to its own.
 
-Questions pass through Spark in three steps, with a shuffle before the second and the third, and none of them in the driver:
-`Ask` finds the partitions of the index that each question searches, and sends its vector to the groups of partitions that have them;
-`Compare` reads the partitions of a group, each once for many questions; `Answer` chooses among what was found for a question in all
-groups, and reads the columns of the table. The columns of a question travel along, so that the questions are evaluated once.
+Tasks do the steps of `spark.planner.nearest.nearest_steps`; no question is in the driver. The columns of a question travel along, so
+that the questions are evaluated once.
 """
 
 from __future__ import annotations
 
 import logging
-import pickle
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidOptionError, check_type
-from lance_spark.index.vector.vectors import vector_type
 from lance_spark.predicate import parse
 from lance_spark.schema.blobs import signed
-from lance_spark.spark.batches import Conversion
-from lance_spark.spark.types import FIXED_SIZE, promised, to_spark
-from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.batches import conversion_to
+from lance_spark.spark.planner.nearest.nearest_steps import DISTANCE, Step, Steps, nearest_for
+from lance_spark.spark.types import FIXED_SIZE, to_spark
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.plan import names as names_of
-from lance_spark.table.search.nearest import DEFAULT_K, Nearest, nearest_of
+from lance_spark.table.search.nearest import DEFAULT_K, Nearest
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.verbs.target import Target
 
-if TYPE_CHECKING:
-    from lance_spark.table.join.plan import NearestJoin
-
 _LOG = logging.getLogger("lance_spark")
-_DISTANCE = "_distance"
-_PARAMETERS = ("nprobes", "minimum_nprobes", "maximum_nprobes", "refine_factor", "ef", "use_index", "distance_range")
-
-Batches = Iterator[pa.RecordBatch]
 
 
 class JoinVerbs:
@@ -96,17 +83,6 @@ class JoinVerbs:
         return joined(target, snapshot, asked, nearest, names_of(columns), filter, fast_search, how == "left")
 
 
-def nearest_for(snapshot: Snapshot, column: str, given: dict[str, Any]) -> Nearest:
-    """What is searched for, with zeros in the place of the questions. Raises InvalidOptionError."""
-    if unknown := given.keys() - {*_PARAMETERS, "k", "metric"}:
-        raise InvalidOptionError(f"a nearest join has no parameter {min(unknown)!r}; its parameters are: {', '.join(_PARAMETERS)}")
-    vectors, several = vector_type(snapshot.manifest.schema.resolve(column)[-1].type)
-    if several:
-        raise InvalidOptionError(f"column {column!r} has lists of vectors, which a nearest join does not compare")
-    q = np.zeros(1 if vectors is None else vectors.list_size, np.int64)  # other columns are refused
-    return nearest_of(snapshot, {**given, "column": column, "q": q})
-
-
 def joined(
     target: Target,
     snapshot: Snapshot,
@@ -127,7 +103,7 @@ def joined(
     asked = _asked(questions, nearest)
     join, told = plan_join(snapshot, nearest, predicate, fast_search, target.cores())
     _LOG.info("nearest join of %s: %s", snapshot, told)
-    return _Stages(join, plan, fields, left, told).joined(asked, own)
+    return _result(Steps(join, plan, fields, own, left, told, conversion_to), asked, own)
 
 
 def _zone(target: Target) -> str:
@@ -137,13 +113,13 @@ def _zone(target: Target) -> str:
 def _check_names(questions: Sequence[str], table: Sequence[str]) -> None:
     """Raise InvalidOptionError if two columns of the result have one name."""
     own = {name.lower() for name in questions}
-    if both := [name for name in (*table, _DISTANCE) if name.lower() in own]:
+    if both := [name for name in (*table, DISTANCE) if name.lower() in own]:
         raise InvalidOptionError(
             f"the questions have a column {both[0]!r}, as the result of the join has; rename it with withColumnRenamed, "
             "or leave that of the table out with the argument columns"
         )
-    if _DISTANCE in table:
-        raise InvalidOptionError(f"a nearest join adds the column {_DISTANCE!r}, but the table has a column with this name; choose others")
+    if DISTANCE in table:
+        raise InvalidOptionError(f"a nearest join adds the column {DISTANCE!r}, but the table has a column with this name; choose others")
 
 
 def _asked(questions: DataFrame, nearest: Nearest) -> DataFrame:
@@ -171,74 +147,17 @@ def _asked(questions: DataFrame, nearest: Nearest) -> DataFrame:
     return numbered.sortWithinPartitions(F.xxhash64("vector")).withColumn("number", F.monotonically_increasing_id())
 
 
-@dataclass(frozen=True)
-class _Stages:
-    """The steps of a join: `plan` has the columns of the table, and `fields` their types in Spark; `told` describes the search."""
-
-    join: NearestJoin
-    plan: ScanPlan
-    fields: st.StructType
-    left: bool
-    told: str
-
-    def joined(self, asked: DataFrame, schema: st.StructType) -> DataFrame:
-        """The result for the questions of `_asked`, whose own schema is `schema`."""
-        own = st.StructType([st.StructField(f"c{i}", f.dataType) for i, f in enumerate(schema)])
-        table = st.StructType([st.StructField(f"t{i}", f.dataType) for i, f in enumerate(self.fields)])
-        question, number = st.StructField("question", own), st.StructField("number", st.LongType())
-        vector = st.StructField("vector", st.BinaryType())
-        key, group = (st.StructField(name, st.IntegerType()) for name in ("key", "group"))
-        partitions, distances, rows_found = (st.StructField(name, st.BinaryType()) for name in ("partitions", "distances", "rows"))
-        sent = st.StructType([key, group, number, question, vector, partitions])
-        found = st.StructType([number, question, vector, st.StructField("estimated", st.BooleanType()), distances, rows_found])
-        result = st.StructType([question, *table.fields, st.StructField(_DISTANCE, st.FloatType())])
-        from lance_spark.table.join.steps import Answer, Ask, Compare  # loads the decoders
-
-        groups = max(self.join.group_count, 1)
-        searched = replace(self.join, allowed=None)  # which may be large, and is not for questions
-        probes = self._step(asked, Ask(searched, _keys(groups), self.left), sent)
-        compared = self._step(probes.repartition(groups, "key"), Compare(self.join), found)
-        ordered = compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull())
-        rows = self._step(ordered, Answer(self.join, self.plan, self.left), result)
-        return rows.select(
-            *(F.col(f"question.c{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(schema)),
-            *(F.col(f"t{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(self.fields)),
-            _DISTANCE,
-        )
-
-    def _step(self, rows: DataFrame, function: Callable[[Batches, pa.Schema], Batches], schema: st.StructType) -> DataFrame:
-        """The rows that a function makes of Arrow batches, as a step that Spark's plans describe."""
-        data, conversion = pickle.dumps(function), Conversion(promised(schema))
-
-        def work(batches: Batches) -> Batches:
-            start_task()
-            with brief_errors():
-                yield from map(conversion.apply, pickle.loads(data)(batches, conversion.promised))
-
-        work.__name__ = f"{type(function).__name__.lower()}: {self.told}"
-        return rows.mapInArrow(work, schema)
+def _result(steps: Steps, asked: DataFrame, own: st.StructType) -> DataFrame:
+    """The result for the questions of `_asked`, whose own columns are `own`."""
+    probes = _applied(asked, steps.ask)
+    compared = _applied(probes.repartition(steps.groups, "key"), steps.compare)
+    ordered = compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull())
+    return _applied(ordered, steps.answer).select(
+        *(F.col(f"question.c{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(own)),
+        *(F.col(f"t{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(steps.fields)),
+        DISTANCE,
+    )
 
 
-def _keys(count: int) -> np.ndarray:
-    """For each of so many partitions, a number (int32) that Spark's hash partitioning sends to it."""
-    keys = np.full(count, -1, np.int64)
-    start = 0
-    while (keys < 0).any():
-        tried = np.arange(start, start + 4 * count + 64)
-        at, first = np.unique(_spark_hash(tried) % count, return_index=True)
-        keys[at] = np.where(keys[at] < 0, tried[first], keys[at])
-        start += len(tried)
-    return keys.astype(np.int32)
-
-
-def _spark_hash(values: np.ndarray) -> np.ndarray:
-    """Spark's hash of integers: MurmurHash3 with the seed 42."""
-
-    def rotated(value: np.ndarray, by: int) -> np.ndarray:
-        return value << np.uint32(by) | value >> np.uint32(32 - by)
-
-    hashed = rotated(values.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593) ^ np.uint32(42)
-    hashed = rotated(hashed, 13) * np.uint32(5) + np.uint32(0xE6546B64) ^ np.uint32(4)
-    hashed = (hashed ^ hashed >> np.uint32(16)) * np.uint32(0x85EBCA6B)
-    hashed = (hashed ^ hashed >> np.uint32(13)) * np.uint32(0xC2B2AE35)
-    return (hashed ^ hashed >> np.uint32(16)).astype(np.int32)
+def _applied(rows: DataFrame, step: Step) -> DataFrame:
+    return rows.mapInArrow(step.function, step.schema)

@@ -40,6 +40,7 @@ FEATURES = [
     "functions",
     "text",
     "search",
+    "nearest",
     "catalog",
     "statements",
     "alteration",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -175,7 +176,19 @@ for statement in (
     spark.sql(statement).collect()
 print("stated", [tuple(row) for row in spark.table("lance.t").orderBy("id").collect()])
 """
-    out = run(START + script, stored, jar, f"{tmp_path}/lake")
+    near = """
+made = "array(CAST(id AS FLOAT), 0F) AS vec FROM range(9)"
+spark.sql(f"CREATE TABLE lance.v TBLPROPERTIES ('vec.arrow.fixed-size-list.size' = '2') AS SELECT id, {made}")
+near = spark.sql(
+    "SELECT n, id FROM (SELECT 1 AS n, array(3.2F, 0F) AS q) JOIN lance.v APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q, vec)"
+)
+near.explain()
+print("near", sorted(tuple(row) for row in near.collect()))
+"""
+    has_nearest = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
+    out = run(START + script + near * has_nearest, stored, jar, f"{tmp_path}/lake")
+    assert not has_nearest or "MapInArrow answer: the 2 nearest" in out
+    assert not has_nearest or "near [(1, 3), (1, 4)]" in out
     assert "compacted 3 [0, 2]" in out
     assert "stated [(0, 0), (2, 20)]" in out
     assert "PushedFilters: [id IS NOT NULL, id = 3]" in out

@@ -217,6 +217,61 @@ public class Features {
     { CATALYST + "expressions.UnsafeRow", "copy/0" },
   };
 
+  private static final String[][] NEAREST = {
+    { "org.apache.spark.api.python.PythonFunction" },
+    { CATALYST + "expressions.Alias", "child/0", "new/6" },
+    { CATALYST + "expressions.And" },
+    { CATALYST + "expressions.Ascending$", ".MODULE$" },
+    { CATALYST + "expressions.Attribute", "metadata/0" },
+    { CATALYST + "expressions.AttributeReference", "new/6" },
+    { CATALYST + "expressions.AttributeSet", "contains/1", "subsetOf/1" },
+    { CATALYST + "expressions.Cast", "new/3" },
+    { CATALYST + "expressions.ExprId", "equals/1" },
+    { CATALYST + "expressions.Expression", "deterministic/0", "nullable/0", "references/0", "sql/0" },
+    { CATALYST + "expressions.Generator" },
+    { CATALYST + "expressions.GetStructField", "childSchema/0", "new/3", "ordinal/0" },
+    { CATALYST + "expressions.If", "new/3" },
+    { CATALYST + "expressions.IsNull", "new/1" },
+    { CATALYST + "expressions.Literal", "new/2" },
+    { CATALYST + "expressions.MonotonicallyIncreasingID", "new/0" },
+    { CATALYST + "expressions.NamedExpression", "exprId/0", "qualifier/0" },
+    { CATALYST + "expressions.NamedExpression$", ".MODULE$", "newExprId/0" },
+    { CATALYST + "expressions.PythonUDF", "new/7" },
+    { CATALYST + "expressions.SortDirection" },
+    { CATALYST + "expressions.SortOrder" },
+    { CATALYST + "expressions.SortOrder$", ".MODULE$", "apply/3" },
+    { CATALYST + "expressions.UserDefinedGenerator", "children/0", "function/0", "new/3" },
+    { CATALYST + "expressions.VectorCosineSimilarity" },
+    { CATALYST + "expressions.VectorInnerProduct" },
+    { CATALYST + "expressions.VectorL2Distance" },
+    { CATALYST + "expressions.XxHash64", "new/1" },
+    { CATALYST + "optimizer.Optimizer" },
+    { CATALYST + "plans.JoinType", "sql/0" },
+    { CATALYST + "plans.NearestByDirection" },
+    { CATALYST + "plans.NearestByDistance$", ".MODULE$" },
+    { CATALYST + "plans.QueryPlan", "outputSet/0", "references/0", "sameResult/1", "schema/0", "semanticHash/0", "transformUpWithSubqueries/1" },
+    { LOGICAL + "Aggregate" },
+    { LOGICAL + "CTERelationDef", "child/0", "id/0" },
+    { LOGICAL + "CTERelationRef", "cteId/0" },
+    { LOGICAL + "Filter", "child/0", "condition/0" },
+    { LOGICAL + "Generate", "child/0", "generator/0", "generatorOutput/0", "new/6", "output/0" },
+    { LOGICAL + "LogicalPlan", "isStreaming/0" },
+    { LOGICAL + "MapInArrow", "new/5" },
+    { LOGICAL + "NearestByJoin", "approx/0", "direction/0", "joinType/0", "left/0", "numResults/0", "output/0", "rankingExpression/0", "right/0" },
+    { LOGICAL + "Project", "child/0", "projectList/0" },
+    { LOGICAL + "RepartitionByExpression", "new/4" },
+    { LOGICAL + "Sort", "new/4" },
+    { CATALYST + "rules.RuleExecutor", "execute/1" },
+    { CATALYST + "trees.TreeNode", "collectLeaves/0", "containsPattern/1", "nodeName/0", "transform/1" },
+    { CATALYST + "trees.TreePattern$", ".MODULE$", "NEAREST_BY_JOIN/0", "OUTER_REFERENCE/0", "PLAN_EXPRESSION/0" },
+    { CATALYST + "util.V2ExpressionBuilder", "build/0", "new/2" },
+    { SQL + "classic.Dataset", "queryExecution/0" },
+    { SQL + "classic.Dataset$", ".MODULE$", "ofRows/2" },
+    { SQL + "execution.QueryExecution", "analyzed/0" },
+    { PYTHON + "UserDefinedPythonDataSource", "createPythonFunction/1" },
+    { SQL + "internal.SessionState", "optimizer/0", ".planNormalizationRules" },
+  };
+
   private static final String[][] CATALOG = {
     { PYTHON + "PythonDataSourceV2", ".source", ".bitmap$0" },
     { PYTHON + "UserDefinedPythonDataSource", "new/1", "createDataSourceInPython/3", "createPythonFunction/1" },
@@ -311,6 +366,7 @@ public class Features {
     add("functions", "lance_scan and the functions that search lance tables are unknown", "", FUNCTIONS);
     add("text", "lance_match, lance_match_phrase and lance_multi_match are unknown in queries", "resolution", TEXT);
     add("search", "the option nearest and the functions that search for vectors run in one task", "", SEARCH);
+    add("nearest", "", "resolution", NEAREST);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog row_level", STATEMENTS);
     add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);

@@ -38,7 +38,9 @@ public class LancePlanner extends Rule {
   public String ruleName() { return NAME; }
 
   /** Whether the session excludes this rule. Then a scan takes columns only: analysis, which cannot be excluded, has replaced the table. */
-  static boolean isExcluded() { return Arrays.asList(SparkSession.active().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(NAME); }
+  static boolean isExcluded() { return isExcluded(NAME); }
+
+  static boolean isExcluded(String rule) { return Arrays.asList(SparkSession.active().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(rule); }
 
   /**
    * As a session extension, this rule runs before Spark's push-down and gets relations. As an extra optimization, it runs after the push-down,
@@ -96,7 +98,8 @@ public class LancePlanner extends Rule {
 
     private static List additions() {
       return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
-          Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction") });
+          Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction"),
+          Features.object("nearest", "NearestJoins") });
     }
 
     private static List all(Object[] found) {

@@ -34,7 +34,7 @@ _FEATURES = f"{_PACKAGE}.Features"
 _SELF_CONTAINED = ("Features.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
-_SINCE = {"changelog": (4, 2)}
+_SINCE = {"changelog": (4, 2), "nearest": (4, 2)}
 """The versions of Spark that have the interfaces of a feature."""
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,8 +27,9 @@ class Request:
     `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `declared` is the
     schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. `reports`: tasks report what
     they have read. `results` asks for the rows of a search, of the `schema` (Spark's JSON): they are what its tasks have returned, in
-    base 64, each time that tasks were run (see `planner.search`). `changes_rows`: DELETE, UPDATE or MERGE reads the
-    rows, which must be those of the table. Columns and conditions have the form of `predicate.from_json`.
+    base 64, each time that tasks were run (see `planner.search`). `join` asks for the steps of a nearest join with the rows, of whose
+    columns it needs those of `schema` (see `planner.nearest`). `changes_rows`: DELETE, UPDATE or MERGE reads the rows, which must be those
+    of the table. Columns and conditions have the form of `predicate.from_json`.
     """
 
     filter: Sequence[Any] = ()
@@ -43,6 +44,7 @@ class Request:
     results: Sequence[Sequence[str]] | None = None
     schema: str | None = None
     changes_rows: bool = False
+    join: Mapping[str, Any] | None = None
 
     @classmethod
     def parse(cls, text: str) -> Request:

@@ -86,6 +86,12 @@ public class ExtraConditions extends Walk {
       }
     }
 
+    /** An expression as Spark gives it to a source; null for one that it cannot express. */
+    private static Object connector(Expression e, boolean isPredicate) {
+      scala.Option built = new V2ExpressionBuilder(e, isPredicate).build();
+      return built.isEmpty() ? null : built.get();
+    }
+
     /** The condition, or null if the reader cannot evaluate it. */
     private JsonNode condition(Expression e, int depth) {
       if (depth > MAX_DEPTH) return null;
@@ -111,7 +117,7 @@ public class ExtraConditions extends Walk {
       // The reader may take it for true, so it must not be below NOT.
       if (depth == 0 && (e instanceof EqualTo || e instanceof In) && json(e) != null) return json(e);
       try {
-        Object connector = new V2ExpressionBuilder(e, true).build().getOrElse(null);
+        Object connector = connector(e, true);
         return connector == null ? null : json.expression((org.apache.spark.sql.connector.expressions.Expression) connector);
       } catch (AssertionError fails) {
         return null;  // see PushDownTrial
@@ -138,7 +144,7 @@ public class ExtraConditions extends Walk {
     /** A column of arrays whose items are of this type, or are cast to it without loss. */
     private JsonNode lists(Expression lists, DataType compared) {
       Expression e = lists instanceof Cast ? child(lists, 0) : lists;
-      Object column = new V2ExpressionBuilder(e, false).build().getOrElse(null);
+      Object column = connector(e, false);
       if (!(column instanceof NamedReference) || !(json.typeOf((NamedReference) column) instanceof ArrayType)) return null;
       DataType items = ((ArrayType) json.typeOf((NamedReference) column)).elementType();
       boolean isWider = integerRank(items) > 0 && integerRank(items) < integerRank(compared);
@@ -167,7 +173,7 @@ public class ExtraConditions extends Walk {
       if (!(operands.get(0) instanceof GetJsonObject)) return null;
       Expression call = (Expression) operands.remove(0);
       operands.add(0, child(call, 1));
-      Object connector = new V2ExpressionBuilder(child(call, 0), false).build().getOrElse(null);
+      Object connector = connector(child(call, 0), false);
       JsonNode column = connector instanceof NamedReference ? json.column((NamedReference) connector, false) : null;
       ArrayNode node = PlanJson.array().add("JSON_TEXT").add(column);
       for (int i = 0; i < operands.size(); i++) {
@@ -186,7 +192,7 @@ public class ExtraConditions extends Walk {
       Expression text = child(e, 0), pattern = child(e, 1);
       boolean isConstant = pattern instanceof Literal && ((Literal) pattern).value() != null;
       if (!isConstant || !text.dataType().equals(DataTypes.StringType) || !pattern.dataType().equals(DataTypes.StringType)) return null;
-      Object connector = new V2ExpressionBuilder(text, false).build().getOrElse(null);
+      Object connector = connector(text, false);
       JsonNode column = connector instanceof NamedReference ? json.column((NamedReference) connector, false) : null;
       JsonNode constant = json.expression(new LiteralValue(((Literal) pattern).value(), DataTypes.StringType));
       String value = ((Literal) pattern).value().toString();

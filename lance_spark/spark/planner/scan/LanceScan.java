@@ -278,6 +278,37 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   int limit() { return request.limit; }
 
+  /** Why these rows cannot be searched for those near to others; null if they can. */
+  String whyNotJoined() {
+    if (source.isCut()) return "the options of the table choose rows by more than a condition";
+    if (source.isPartitioned()) return "the table is a partitioned namespace; join its tables";
+    if (source.hasLog()) return "rows of the table are in its write-ahead log; merge them, or leave them out by mem_wal=base";
+    boolean isOfRows = request.limit < 0 && request.topN == null && request.aggregates == null;
+    return isOfRows ? null : "the table is limited or aggregated";
+  }
+
+  /** Whether the scan evaluates a condition as Spark does, given as Spark pushes it down (or null), and as SQL. */
+  boolean evaluates(Object pushed, String sql) {
+    int at = request.extra.indexOf(sql);
+    // The reader may take a condition on JSON for true.
+    return pushed != null && request.predicates.contains(pushed) || at >= 0 && PlanJson.text((JsonNode) (Object) request.filters.get(at)).indexOf("JSON_TEXT") < 0;
+  }
+
+  /** What explain shows of the rows of a join. */
+  String joinedName() {
+    List all = new ArrayList(request.predicates);
+    all.addAll(request.extra);
+    return "lance " + (source.options.containsKey("path") ? source.options.get("path") : "") + (all.isEmpty() ? "" : ", PushedFilters: " + all);
+  }
+
+  /** What Python plans for a join with these rows, of which it needs the columns `schema`. */
+  byte[] joined(ObjectNode join, StructType schema) throws Exception {
+    ObjectNode json = source.request().put("schema", schema.json());
+    json.set("join", join);
+    Batch answer = source.batch(request.json(json, runtimeFilters), this.schema);
+    return ((PythonInputPartition) answer.planInputPartitions()[0]).pickedPartition();
+  }
+
   /** Plans in Python once for each set of run-time filters. */
   public synchronized Batch toBatch() {
     String json = json();
