@@ -25,7 +25,7 @@ from lance_spark.index.vector.partition import Partition
 from lance_spark.index.vector.pq import product_quantizer
 from lance_spark.index.vector.rq import rabit_quantizer
 from lance_spark.index.vector.sq import scalar_quantizer
-from lance_spark.index.vector.vectors import ELEMENTS
+from lance_spark.index.vector.vectors import ELEMENTS, vector_type
 
 _QUANTIZERS: dict[str, Callable[[IndexFile, Mapping[str, Any], str, int], Quantizer]] = {
     "PQ": product_quantizer,
@@ -53,7 +53,8 @@ class VectorIndex:
 
     def prepared(self, queries: np.ndarray) -> np.ndarray:
         """Queries as they are compared: under cosine, scaled to length 1. They have numbers that the column could store, as in pylance."""
-        stored = ELEMENTS[self.files.indexed.type.value_type]
+        column, _ = vector_type(self.files.indexed.type)
+        stored = ELEMENTS[column.value_type] if column is not None else queries.dtype
         queries = normalised(queries) if self.metric == "cosine" else queries
         return queries.astype(stored) if stored.kind == "f" else queries
 
@@ -118,9 +119,9 @@ def open_index(files: IndexFiles) -> VectorIndex:
 
 
 def _opened(files: IndexFiles) -> VectorIndex:
-    column = files.indexed.type
-    if not pa.types.is_fixed_size_list(column) or column.value_type not in ELEMENTS:
-        raise UnsupportedFeatureError(f"{files.folder}: an index of a column of {column}")
+    column, _ = vector_type(files.indexed.type)
+    if column is None:
+        raise UnsupportedFeatureError(f"{files.folder}: an index of a column of {files.indexed.type}")
     try:
         codes = files.open("auxiliary.idx")
     except MissingFileError as missing:

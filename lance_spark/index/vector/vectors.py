@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 ELEMENTS: dict[pa.DataType, np.dtype] = {
     pa.float16(): np.dtype(np.float16),
@@ -32,6 +33,14 @@ def matrix(array: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray]:
         valid &= items.is_valid().to_numpy(zero_copy_only=False).reshape(-1, size).all(axis=1)
         items = items.fill_null(0)
     return items.to_numpy(zero_copy_only=False).reshape(len(array), size), valid
+
+
+def each_vector(array: pa.Array) -> tuple[pa.FixedSizeListArray, np.ndarray]:
+    """The vectors of an array, of its lists if it has those, and the number of the row of each."""
+    if pa.types.is_fixed_size_list(array.type):
+        return array, np.arange(len(array))
+    sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    return array.flatten(), np.repeat(np.arange(len(array)), sizes)
 
 
 def lists_of_vectors(array: pa.ListArray) -> tuple[pa.FixedSizeListArray, np.ndarray, np.ndarray]:

@@ -20,12 +20,12 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.json_values import with_value_type
-from lance_spark.table.indexes.merge import MergeTask, merge
+from lance_spark.table.indexes.merge import MergeTask
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
 from lance_spark.table.indexes.stages import Results, Stage, run_stages, segments_in
 from lance_spark.table.indexes.training import STAGES as TRAINING
 from lance_spark.table.indexes.training import models_in, training, untrained
-from lance_spark.table.indexes.vectors import define_vectors, gather_tasks, with_model
+from lance_spark.table.indexes.vectors import define_vectors, gather, gather_tasks, in_parts, with_model
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
@@ -80,7 +80,8 @@ def _build_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results
         if not models:
             return []
         definition = with_model(snapshot, definition, models[0])
-    return build_tasks(cores, snapshot, definition, snapshot.manifest.fragments if new.train else ())
+    tasks = build_tasks(cores, snapshot, definition, snapshot.manifest.fragments if new.train else ())
+    return in_parts(tasks) if definition.kind.trained else tasks
 
 
 def _gather_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[MergeTask]:
@@ -93,8 +94,7 @@ def commit_created(snapshot: Snapshot, new: NewIndex, results: Results, properti
     """Commit the results of all stages for the same version."""
     definition, before = _checked(snapshot, new)
     models, built, joined = (segments_in(of) for of in (results[:TRAINING], results[TRAINING : TRAINING + 1], results[TRAINING + 1 :]))
-    gathered = zip(_gather_tasks(snapshot, new, 1, results), results[TRAINING + 1])
-    sources = {s.uuid for task, done in gathered if done is not None for s in task.segments}
+    sources = {segment.uuid for task in _gather_tasks(snapshot, new, 1, results) for segment in task.segments}
     added = [s for s in (*built.values(), *joined.values()) if s.uuid not in sources]
     if not added:
         added = [*models_in(results).values()] or [untrained(snapshot, definition, uuid4().bytes)]
@@ -197,4 +197,4 @@ def commit_segments(
         return commit(snapshot.store, transaction, base=snapshot)
 
 
-STAGES = (*training(_trained), Stage(_build_tasks, build_segment), Stage(_gather_tasks, merge))
+STAGES = (*training(_trained), Stage(_build_tasks, build_segment), Stage(_gather_tasks, gather))

@@ -32,7 +32,7 @@ from lance_spark.table.indexes.segment import BuildTask, Definition, build_segme
 from lance_spark.table.indexes.stages import Refused, Results, Stage, run_stages, segments_in
 from lance_spark.table.indexes.training import STAGES as TRAINING
 from lance_spark.table.indexes.training import models_in, training
-from lance_spark.table.indexes.vectors import existing_vectors, gather_tasks, has_model, with_model, without_model
+from lance_spark.table.indexes.vectors import existing_vectors, gather_tasks, has_model, in_parts, with_model, without_model
 from lance_spark.table.scan.moved_rows import may_lack
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
@@ -78,7 +78,8 @@ def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
             definition = with_model(snapshot, definition, model)
         if wanted.left or wanted.anew:
             try:
-                tasks += build_tasks(cores, snapshot, definition, wanted.left)
+                built = build_tasks(cores, snapshot, definition, wanted.left)
+                tasks += in_parts(built) if wanted.anew and definition.kind.trained else built
             except InvalidOptionError as e:
                 _refuse(snapshot, how, wanted.definition.name, e)
     return tasks

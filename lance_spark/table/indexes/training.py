@@ -25,7 +25,7 @@ from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import quoted
 from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
 from lance_spark.table.indexes.stages import Results, Stage, segments_in
-from lance_spark.table.indexes.vectors import model_files, recipe_for
+from lance_spark.table.indexes.vectors import model_files, recipe_for, vectors_in
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.take import take
@@ -117,10 +117,8 @@ def train_model(task: TrainTask) -> IndexMetadata:
 
 def _outgrows(snapshot: Snapshot, definition: Definition) -> bool:
     """Whether the sample is too large for a task."""
-    from lance_spark.index.vector.make.train import sample_size
-
     recipe, total = recipe_for(definition), int(all_live_rows(snapshot).sum())
-    size = sample_size(recipe, total) * 4 * definition.field.type.list_size
+    size = recipe.sample_size(total) * 4 * vectors_in(definition.field.type).list_size
     return recipe.centroids is None and recipe.partitions(total) > 1 and size > MOST_SAMPLE_BYTES
 
 
@@ -154,18 +152,17 @@ def _target(snapshot: Snapshot, unique: bytes) -> IndexTarget:
 def _sample(snapshot: Snapshot, definition: Definition, recipe: Recipe) -> tuple[np.ndarray, int]:
     """Random vectors to train with, and about the number of all vectors."""
     from lance_spark.index.vector.make.encode import comparable
-    from lance_spark.index.vector.make.train import sample_size
-    from lance_spark.index.vector.vectors import matrix
+    from lance_spark.index.vector.vectors import each_vector, matrix
 
     total = int(all_live_rows(snapshot).sum())
-    t = definition.field.type
-    wanted = min(sample_size(recipe, total), max(MOST_SAMPLE_BYTES // (4 * t.list_size), 1))
+    t = vectors_in(definition.field.type)
+    wanted = min(recipe.sample_size(total), max(MOST_SAMPLE_BYTES // (4 * t.list_size), 1))
     size, rng = wanted, np.random.default_rng(total)
     while True:
         chosen = np.sort(rng.choice(total, size, replace=False))
         parts = []
         for batch in _taken(snapshot, definition, chosen):
-            values, valid = matrix(batch.column("value"))
+            values, valid = matrix(each_vector(batch.column("value"))[0])
             vectors, usable = comparable(values, recipe.metric)
             parts.append(vectors[usable & valid])
         sample = np.concatenate(parts) if parts else np.empty((0, t.list_size), t.value_type.to_pandas_dtype())
@@ -197,13 +194,11 @@ class DrawTask:
 
 
 def _draws(definition: Definition, snapshot: Snapshot, coarse: IndexMetadata) -> list[DrawTask]:
-    from lance_spark.index.vector.make.train import sample_size
-
     if not _outgrows(snapshot, definition):
         return []
     total = int(all_live_rows(snapshot).sum())
-    size = sample_size(recipe_for(definition), total)
-    count = min(-(-size * 4 * definition.field.type.list_size // MOST_SAMPLE_BYTES), size)
+    size = recipe_for(definition).sample_size(total)
+    count = min(-(-size * 4 * vectors_in(definition.field.type).list_size // MOST_SAMPLE_BYTES), size)
     bounds, sizes = ([whole * i // count for i in range(count + 1)] for whole in (total, size))
     return [DrawTask(definition, snapshot, coarse, bounds[i], bounds[i + 1], sizes[i + 1] - sizes[i]) for i in range(count)]
 
@@ -237,13 +232,13 @@ def train_part(task: PartTask) -> IndexMetadata | None:
     """Write a segment without rows that has the centroids; None if there are none. If this fails, it is deleted."""
     from lance_spark.index.vector.index import open_index
     from lance_spark.index.vector.make.segment import rows_of_partition
-    from lance_spark.index.vector.make.train import sample_size, train_centroids
+    from lance_spark.index.vector.make.train import train_centroids
 
     snapshot, definition = task.snapshot, task.definition
     recipe, total = recipe_for(definition), int(all_live_rows(snapshot).sum())
     drawn = [open_index(model_files(snapshot, definition, segment)) for segment in task.drawn]
     sizes = np.sum([index.partitions.stops - index.partitions.starts for index in drawn], axis=0)
-    rows = round(total * int(sizes.sum()) / sample_size(recipe, total))
+    rows = round(total * int(sizes.sum()) / recipe.sample_size(total))
     first, stop = (len(sizes) * (task.number + i) // len(task.drawn) for i in range(2))
 
     def vectors(number: int) -> np.ndarray:

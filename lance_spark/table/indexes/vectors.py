@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
@@ -17,15 +18,15 @@ from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import url_of
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.build.index_coverage import fragments_of
-from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files
-from lance_spark.table.indexes.segment import Definition
+from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files, merge
+from lance_spark.table.indexes.segment import BuildTask, Definition
 from lance_spark.table.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lance_spark.index.vector.make.recipe import Recipe
 
 _LOG = logging.getLogger(__name__)
-_MODEL, _RECIPE = "model", "recipe"
+_MODEL, _GRAPHS, _RECIPE = "model", "graphs", "recipe"
 
 
 def define_vectors(snapshot: Snapshot, column: str, kind: str, name: str | None, parameters: Mapping[str, object]) -> Definition:
@@ -35,8 +36,17 @@ def define_vectors(snapshot: Snapshot, column: str, kind: str, name: str | None,
     steps = snapshot.manifest.schema.resolve(column)
     recipe = recipe_of(kind, column, steps[-1].type, parameters)
     path = tuple(f.name for f in steps)
-    details = recipe.details(steps[-1].type.list_size)
+    details = recipe.details(vectors_in(steps[-1].type).list_size)
     return Definition(name or f"{'.'.join(path)}_idx", path, steps[-1], url_of("VECTOR"), {_RECIPE: recipe}, details)
+
+
+def vectors_in(t: pa.DataType) -> pa.FixedSizeListType:
+    """The type of the vectors in a column, or in its lists."""
+    from lance_spark.index.vector.vectors import vector_type
+
+    found, _ = vector_type(t)
+    assert found is not None, "other columns have no such index"
+    return found
 
 
 def has_model(definition: Definition) -> bool:
@@ -92,8 +102,15 @@ def existing_vectors(snapshot: Snapshot, definition: Definition, segments: Seque
     return replace(definition, parameters={_RECIPE: recipe_in(definition.details, kind, metric)})
 
 
+def in_parts(tasks: Sequence[BuildTask]) -> list[BuildTask]:
+    """The tasks that build the segments of a new vector index. If these are joined then, graphs are made when they are."""
+    if len(tasks) < 2:
+        return [*tasks]
+    return [replace(task, definition=replace(task.definition, parameters={**task.definition.parameters, _GRAPHS: False})) for task in tasks]
+
+
 def gather_tasks(snapshot: Snapshot, definition: Definition, built: Sequence[IndexMetadata]) -> list[MergeTask]:
-    """The tasks that join the new segments of a vector index, which have the same model."""
+    """The tasks that join the new segments of a vector index, which have the same model, as `in_parts` has them built."""
     physical = {f.id: f.physical_rows for f in snapshot.manifest.fragments}
     groups: list[list[IndexMetadata]] = []
     rows = 0
@@ -105,4 +122,12 @@ def gather_tasks(snapshot: Snapshot, definition: Definition, built: Sequence[Ind
         groups[-1].append(segment)
         rows += own
     covers = [tuple(fragments_of(s) or BitMap() for s in group) for group in groups]
-    return [MergeTask(definition, snapshot, tuple(g), c) for g, c in zip(groups, covers) if len(g) > 1]
+    lack = len(built) > 1 and recipe_for(definition).graph is not None
+    return [MergeTask(definition, snapshot, tuple(g), c) for g, c in zip(groups, covers) if len(g) > 1 or lack]
+
+
+def gather(task: MergeTask) -> IndexMetadata:
+    """Write the joined segment. Raises CorruptFileError if one of them cannot be read."""
+    if (merged := merge(task)) is None:
+        raise CorruptFileError(f"{task.snapshot}: the new segments of the index {task.definition.name!r} cannot be joined")
+    return merged

@@ -187,6 +187,28 @@ def test_vectors_in_structs_are_indexed(tmp_path: Path) -> None:
     assert found.to_table()["id"].to_pylist() == [40]
 
 
+@pytest.mark.parametrize(("kind", "given"), [("IVF_FLAT", {}), ("IVF_PQ", PQ), ("IVF_HNSW_SQ", {})])
+def test_lists_of_vectors_are_indexed_vector_by_vector(tmp_path: Path, kind: str, given: dict[str, Any]) -> None:
+    values, offsets = vectors(rows=ROWS), [None if i == 6 else i for i in range(0, ROWS + 1, 3)]
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column(values, null=40))
+    rows = pa.table({"id": np.arange(len(lists)), "vec": lists})
+    q = {"column": "vec", "q": values[42:45], "k": 5, "nprobes": 4, "refine_factor": 60}
+    Dataset.write(tmp_path, rows.slice(0, 300), max_rows_per_file=150, enable_stable_row_ids=True)
+    made = Dataset.open(tmp_path).create_index("vec", kind, metric="cosine", num_partitions=4, **given)
+    assert made.verify().ok
+    same(*both(tmp_path, q, columns=["id"]))
+    Dataset.write(tmp_path, rows.slice(300), mode="append").delete("id = 4").optimize.optimize_indices()
+    Dataset.open(tmp_path).optimize.compact_files()
+    assert Dataset.open(tmp_path).verify().ok
+    assert Dataset.open(tmp_path).index_statistics("vec_idx")["num_unindexed_rows"] == 0
+    same(*both(tmp_path, q, columns=["id"]))
+    lance.write_dataset(rows.slice(0, 50), tmp_path, mode="append")
+    lance.dataset(tmp_path).optimize.optimize_indices()
+    assert Dataset.open(tmp_path).verify().ok
+    with pytest.raises(InvalidOptionError, match="has the metric cosine, not l2"):
+        made.create_index("vec", kind, **given)
+
+
 def test_given_centroids_and_codewords_are_used(tmp_path: Path) -> None:
     centroids, words = vectors(rows=3, seed=4), np.random.default_rng(5).normal(size=(4, 256, 2)).astype(np.float32)
     values = vectors(rows=ROWS)
@@ -232,15 +254,17 @@ def with_small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"lance_spark.table.indexes.create.{limit}", 1)
 
 
-def test_segments_of_large_tables_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "given"), [("IVF_PQ", PQ), ("IVF_HNSW_SQ", {})])
+def test_segments_of_large_tables_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, given: dict[str, Any]) -> None:
     values = vectors(rows=ROWS)
-    whole = Dataset.write(tmp_path / "a", table(values)).create_index("vec", "IVF_PQ", num_partitions=4, **PQ)
+    whole = Dataset.write(tmp_path / "a", table(values)).create_index("vec", kind, num_partitions=4, **given)
     with_small_segments(monkeypatch)
-    made = Dataset.write(tmp_path / "b", table(values), max_rows_per_file=100).create_index("vec", "IVF_PQ", num_partitions=4, **PQ)
+    made = Dataset.write(tmp_path / "b", table(values), max_rows_per_file=100).create_index("vec", kind, num_partitions=4, **given)
     (told,) = lance.dataset(tmp_path / "b").stats.index_stats("vec_idx")["indices"]
     assert sum(p["size"] for p in told["partitions"]) == ROWS
     assert len(list((tmp_path / "b/_indices").iterdir())) == 1
     q = near(values[40], nprobes=2)
+    same(*both(tmp_path / "b", q, columns=["id"]))
     assert made.scan(columns=["id"], nearest=q).to_table() == whole.scan(columns=["id"], nearest=q).to_table()
 
 

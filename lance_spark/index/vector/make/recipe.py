@@ -96,6 +96,12 @@ class Recipe:
         target = self.target_partition_size or (_GRAPH_TARGET if self.graph else TARGETS[self.quantizer])
         return max(min(self.num_partitions or rows // target, rows // self.least_rows), 1)
 
+    def sample_size(self, rows: int) -> int:
+        """The number of vectors to train with, of so many; one at least, which tells their type."""
+        wanted = self.partitions(rows) * self.sample_rate if self.centroids is None else 1
+        codes = 1 << self.bits if self.quantizer in ("PQ", "SQ") else 0
+        return min(rows, max(wanted, codes * self.sample_rate))
+
     def parts(self, dimensions: int) -> int:
         """The number of the parts of a vector under PQ: if it is not given, one for 16 dimensions, or for 8, or for all."""
         return self.num_sub_vectors or next((dimensions // size for size in (16, 8) if dimensions % size == 0), 1)
@@ -173,10 +179,9 @@ def recipe_of(kind: str, column: str, t: pa.DataType, given: Mapping[str, object
             f"unknown kind of index {kind!r}{did_you_mean(kind, KINDS)}; the kinds of vector indexes are: {', '.join(KINDS)}"
         )
     vectors, several = vector_type(t)
-    if vectors is None or several:
-        what = "with lists of vectors " if several else ""
+    if vectors is None:
         raise InvalidOptionError(
-            f"an index of the kind {kind} cannot be built for column {column!r} {what}of type {t}; it takes fixed-size lists of numbers"
+            f"an index of the kind {kind} cannot be built for column {column!r} of type {t}; it takes fixed-size lists of numbers"
         )
     given = {key: value for key, value in given.items() if value is not None}
     of_pq = ("num_sub_vectors", "num_bits", "pq_codebook") if kind.endswith("_PQ") else ()
@@ -187,6 +192,8 @@ def recipe_of(kind: str, column: str, t: pa.DataType, given: Mapping[str, object
         raise InvalidOptionError(f"an index of the kind {kind} has no parameter {unknown[0]!r}{hint}")
     element, dimensions = vectors.value_type, vectors.list_size
     metric = _metric(kind, given.get("metric"), column, element)
+    if several and metric != "cosine":
+        raise InvalidOptionError(f"an index of column {column!r} of lists of vectors has the metric cosine, not {metric}")
     numbers = {key: _number(key, given.get(key)) for key in ("num_partitions", "target_partition_size", "sample_rate", "max_iters")}
     centroids = None if "ivf_centroids" not in given else _matrix("ivf_centroids", given["ivf_centroids"], element, dimensions)
     wanted = numbers["num_partitions"]

@@ -22,10 +22,12 @@ from lance_spark.index.vector.make.gather import Gathered
 from lance_spark.index.vector.make.graph import SCHEMA as _GRAPHS
 from lance_spark.index.vector.make.graph import made_graph
 from lance_spark.index.vector.make.recipe import GraphShape, graph_in
-from lance_spark.index.vector.vectors import matrix
+from lance_spark.index.vector.vectors import each_vector, matrix
 
-MODEL = "model"
-"""The parameter of `train`: the files of a segment whose centroids and quantizer the new one has, too."""
+MODEL, GRAPHS = "model", "graphs"
+"""The parameters of `train`: the files of a segment whose centroids and quantizer the new one has, too; and whether it has graphs, if the
+model has a shape of them.
+"""
 
 VERSIONS = {"IVF_RQ": 2}
 """The index_version of kinds; that of all others is 1."""
@@ -76,14 +78,15 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
     for batch in rows:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             _add(index, batch.slice(start, _BATCH_ROWS), gathered)
-    return write(target, model, gathered.partitions(), files.details, index.quantizer)
+    return write(target, model, gathered.partitions(), files.details, index.quantizer, bool(parameters.get(GRAPHS, True)))
 
 
 def _add(index: VectorIndex, batch: pa.RecordBatch, gathered: Gathered) -> None:
-    vectors, valid = matrix(batch.column("value"))
+    array, row = each_vector(batch.column("value"))
+    vectors, valid = matrix(array)
     vectors, usable = comparable(vectors, index.metric)
     usable &= valid
-    numbers = batch.column("row").to_numpy().astype(np.uint64, copy=False)
+    numbers = batch.column("row").to_numpy().astype(np.uint64, copy=False)[row]
     if not usable.all():
         vectors, numbers = vectors[usable], numbers[usable]
     members = assigned(vectors, index.centroids.vectors, index.metric)
@@ -139,7 +142,12 @@ def _stored(array: pa.Array, what: str) -> np.ndarray:
 
 
 def write(
-    target: IndexTarget, model: Model, partitions: Iterable[tuple[np.ndarray, Columns]], details: bytes, quantizer: Quantizer | None = None
+    target: IndexTarget,
+    model: Model,
+    partitions: Iterable[tuple[np.ndarray, Columns]],
+    details: bytes,
+    quantizer: Quantizer | None = None,
+    with_graphs: bool = True,
 ) -> Trained:
     """Write the files of a segment with the rows of these partitions, in order; none without any."""
     ivf = pb.Ivf.FromString(model.ivf)
@@ -149,7 +157,7 @@ def write(
         nodes, told = [0] * count, [""] * count
         with target.create("auxiliary.idx", model.schema) as out:
             for rows, columns in partitions:
-                if model.graph is not None and quantizer is not None and len(rows):
+                if model.graph is not None and with_graphs and quantizer is not None and len(rows):
                     graph = made_graph(quantizer, model.metric, columns, model.graph)
                     graphs.put(*graph.columns())
                     nodes[len(lengths)], told[len(lengths)] = len(graph.ids), json.dumps(graph.told(model.graph), separators=(",", ":"))

@@ -25,13 +25,6 @@ _SEED = 42
 _TENSORS = {"float16": pb.Tensor.FLOAT16, "float32": pb.Tensor.FLOAT32, "float64": pb.Tensor.FLOAT64, "uint8": pb.Tensor.UINT8}
 
 
-def sample_size(recipe: Recipe, rows: int) -> int:
-    """The number of vectors to train with, of so many; one at least, which tells their type."""
-    wanted = recipe.partitions(rows) * recipe.sample_rate if recipe.centroids is None else 1
-    codes = 1 << recipe.bits if recipe.quantizer in ("PQ", "SQ") else 0
-    return min(rows, max(wanted, codes * recipe.sample_rate))
-
-
 def train_model(sample: np.ndarray, rows: int, recipe: Recipe, target: IndexTarget, loss: float = 0.0) -> Trained:
     """Train an index of so many vectors with some of them, as `comparable` has them, in any order, and write a segment without rows.
 
