@@ -146,7 +146,7 @@ def with_spark(path: Path, sorted_files: Path, count: int) -> list[list[str]]:
     return table
 
 
-def page(count: int, plain: list[list[str]], in_spark: list[list[str]]) -> str:
+def page(command: str, count: int, plain: list[list[str]], in_spark: list[list[str]]) -> str:
     """The documentation page."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow"))
     spark = f"""
@@ -156,7 +156,7 @@ In Spark, in milliseconds, the median of {SPARK_ROUNDS} rounds, beside Parquet f
 """
     return f"""# Look-ups
 
-Made by `make bench-indexes` on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Compare only the ratios of one run.
+Made by `{command}` on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Compare only the ratios of one run.
 
 A table of {count:,} rows in random order and {FRAGMENTS} fragments, with a BTREE of `id`, a BITMAP of `k` and an NGRAM of `name`, which
 pylance made. Each look-up returns all {len(COLUMNS)} columns. The figures are milliseconds of CPU time of the process, the least of
@@ -175,7 +175,8 @@ def main() -> None:
     count = asked.rows or (QUICK_ROWS if asked.quick else ROWS)
     path, sorted_files = make(count)
     plain = without_spark(path, count)
-    text = page(count, plain, [] if asked.quick or asked.rows else with_spark(path, sorted_files, count))
+    command = f"python -m bench.indexes --rows {count}" if asked.rows else "make bench-indexes"
+    text = page(command, count, plain, [] if asked.quick or asked.rows else with_spark(path, sorted_files, count))
     print(text)
     if not asked.quick:
         (DOCS / "bench-indexes.md").write_text(text)
