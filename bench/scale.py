@@ -123,10 +123,10 @@ def page(table: list[list[str]], fragments: int) -> str:
 
 Made by `make bench-scale` on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Compare only the ratios of one run.
 
-A table of {fragments:,} fragments, whose manifest takes 83 MB; ten terabytes in files of ten megabytes have such a manifest. The fragments share
+A table of {fragments:,} fragments, whose manifest takes 83 MB, as that of ten terabytes in files of ten megabytes. The fragments share
 one data file of ten rows, so that only the work on the manifest counts. Each operation runs without Spark, in a process of its own
-that has done the same with a small table before. The figures are the CPU time of the process from opening the table to the end of the
-operation, the least of {ROUNDS} rounds, and the most memory that the process had.
+that has done the same with a small table before. Every operation opens the table first. The figures are the CPU time of the process
+from then to its end, the least of {ROUNDS} rounds, and the most memory that the process had.
 
 {markdown(HEADS, table)}
 

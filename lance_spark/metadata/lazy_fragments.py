@@ -50,16 +50,22 @@ class Fragments(Sequence[Fragment]):
             return numbers
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
-        rows = [
-            (f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE, f.HasField("files"))
-            for f in parsed
-        ]
-        for number, physical, deleted, _ in rows:
+        # A list of tuples would start the garbage collector again and again.
+        return np.fromiter(self._checked(parsed), np.int64, 4 * len(parsed)).reshape(-1, 4)
+
+    def _checked(self, parsed: Iterable[pb.FragmentCounts]) -> Iterator[int]:
+        """The numbers of `counts`, one after the other. Raises CorruptFileError for those that are too large."""
+        for f in parsed:
+            number, physical = f.id, f.physical_rows
+            deleted = f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE
             if number > _MAX_ID:
                 raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
             if max(physical, deleted) > _MAX_ROWS:
                 raise CorruptFileError(f"{self._name}: fragment {number} has {max(physical, deleted)} rows, expected at most 2^32")
-        return np.array(rows, dtype=np.int64).reshape(-1, 4)
+            yield number
+            yield physical
+            yield deleted
+            yield f.HasField("files")
 
     def _check_files(self) -> None:
         """Raise CorruptFileError if a fragment has no data files: its rows are unreadable, and pylance rejects it."""

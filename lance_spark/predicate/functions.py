@@ -68,6 +68,15 @@ def _not_zero(b: Values) -> Values:
 
 def _modulo(a: Values, b: Values) -> Values:
     """The remainder with the dividend's sign, as in Java."""
+    if (
+        isinstance(b, pa.Scalar)
+        and b.is_valid
+        and isinstance(a, pa.Array)
+        and a.type == b.type
+        and pa.types.is_integer(a.type)
+        and b.as_py()
+    ):
+        return _remainders(a, b.as_py())
     b = _not_zero(b)
     if pa.types.is_floating(a.type):
         return _numpy(np.fmod, a, b)
@@ -75,6 +84,15 @@ def _modulo(a: Values, b: Values) -> Values:
     b = pc.if_else(pc.equal(b, pa.scalar(-1, b.type)), pa.scalar(1, b.type), b)
     quotient = pc.divide(a, b)
     return pc.subtract(a, pc.multiply(quotient, b))
+
+
+def _remainders(a: pa.Array, divisor: int) -> pa.Array:
+    """`_modulo` of integers by one number, not 0: numpy needs one pass for it, and Arrow three."""
+    known = pc.fill_null(a, pa.scalar(0, a.type)) if a.null_count else a
+    values = known.to_numpy(zero_copy_only=False)
+    # The remainders of -1 and 1 are equal, and no quotient of 1 overflows.
+    found = np.fmod(values, values.dtype.type(1 if divisor == -1 else divisor))
+    return pa.array(found, a.type, mask=np.asarray(a.is_null()) if a.null_count else None)
 
 
 def _numpy(function: Any, a: Values, b: Values) -> Values:

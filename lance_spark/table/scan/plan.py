@@ -185,7 +185,8 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     fields = plan.fields_to_read(snapshot)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
-        parts, offset, limit = cut(parts, *_window(plan)), 0, None
+        window, offset, limit = _window(plan), 0, None
+        parts = parts if window == (0, None) else cut(parts, *window)
     parts = [part for part in parts if part.num_rows]
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = plan.counts_rows and not fields.fields
