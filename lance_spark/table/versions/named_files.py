@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.locations import DATA, INDICES
-from lance_spark.metadata.manifest import ExternalFile, IndexMetadata, Manifest
+from lance_spark.metadata.locations import BLOB_SUFFIX, DATA, INDICES
+from lance_spark.metadata.manifest import MANAGED_BLOBS, ExternalFile, IndexMetadata, Manifest
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -22,13 +22,18 @@ _FEW = 8
 
 @dataclass
 class NamedFiles:
-    """Files that versions reference: paths below the root of one table, and folders that are referenced as a whole."""
+    """Files that versions reference: paths below the root of one table, and folders that are referenced as a whole.
+
+    With `has_blobs`, versions have managed blobs, which may be in any file of blobs: only the data files tell.
+    """
 
     files: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
+    has_blobs: bool = False
 
     def add(self, manifest: Manifest, base_ids: set[int | None]) -> None:
         """Add the files that a manifest references below the bases with these ids (None: its own table)."""
+        self.has_blobs |= bool(manifest.reader_flags & MANAGED_BLOBS)
         for fragment in manifest.fragments:
             for file in fragment.files:
                 if file.base_id in base_ids:
@@ -45,7 +50,7 @@ class NamedFiles:
     def __contains__(self, path: str) -> bool:
         """True if a file, or a folder that contains it, is referenced."""
         parts = path.split("/")
-        return path in self.files or "/".join(parts[:2]) in self.folders
+        return path in self.files or "/".join(parts[:2]) in self.folders or (self.has_blobs and path.endswith(BLOB_SUFFIX))
 
 
 class ForgottenFiles:
