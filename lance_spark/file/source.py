@@ -12,8 +12,8 @@ from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.blob_file_names import sidecar_path
 from lance_spark.file.checksums import ChecksumError, Checksums, read_checksums
-from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, place
-from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
+from lance_spark.layouts.read_blob import ExternalRange, ManagedRange, SidecarRange, place
+from lance_spark.metadata.locations import ExternalBlobs, managed_blob, no_external_blobs
 from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.steps import Counts, Steps, run
 from lance_spark.storage.store import Store
@@ -63,7 +63,9 @@ class Source:
         not_read: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             start, stop = wanted
-            if isinstance(wanted, ExternalRange):
+            if isinstance(wanted, ManagedRange):
+                not_read.setdefault(managed_blob(wanted.uri), []).append(i)
+            elif isinstance(wanted, ExternalRange):
                 answers[i] = _external_bytes(wanted, self.external)
             elif isinstance(wanted, SidecarRange):
                 not_read.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
@@ -87,9 +89,9 @@ class Source:
         except ChecksumError as e:
             raise self.damaged(e, what) from e
 
-    def read_blob(self, where: ByteRange, kind: int, blob_id: int) -> Bytes:
+    def read_blob(self, where: ByteRange, kind: int, blob_id: int, uri: str) -> Bytes:
         """The bytes of a part of a blob of this kind, not external."""
-        return self.read([place(where, kind, blob_id, "")], "blob")[0]
+        return self.read([place(where, kind, blob_id, uri)], "blob")[0]
 
     def checked(self, what: str, work: Callable[[], T]) -> T:
         """Do `work`; errors name the file and `what`, the part that is read."""

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from lance_spark.inspection.usage import Area
 from lance_spark.metadata.fragment import DataFile, ExternalFile, IndexMetadata
-from lance_spark.metadata.locations import DATA, INDICES
+from lance_spark.metadata.locations import BLOBS, DATA, INDICES
 from lance_spark.table.maintenance.cleanup import files_of_table
 from lance_spark.table.maintenance.progress import Track
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -82,5 +82,6 @@ def _purposes(snapshot: Snapshot) -> dict[str, str]:
             purposes[fragment.deletion.path(fragment.id)] = _DELETIONS
         sequences = (fragment.row_ids, fragment.created_at, fragment.updated_at)
         purposes.update({s.path: _METADATA for s in sequences if isinstance(s, ExternalFile)})
+    purposes[f"{BLOBS}/"] = _BLOBS
     purposes.update({f"{INDICES}/{uuid.UUID(bytes=i.uuid)}/": _INDEXES for i in manifest.indexes if i.base_id is None})
     return purposes

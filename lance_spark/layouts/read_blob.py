@@ -48,6 +48,10 @@ class ExternalRange(ByteRange):
         return made
 
 
+class ManagedRange(ExternalRange):
+    """Bytes of the file at the path `uri` below the root of the table that the data file belongs to."""
+
+
 def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
     """The nested array of a page's descriptors of version 1, whose positions also carry the definition levels."""
     if layout.structure.num_lists:
@@ -93,7 +97,7 @@ def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     columns = {f.name: _without_nulls(descriptors.field(i)) for i, f in enumerate(descriptors.type)}
     positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
     kinds = columns["kind"].to_numpy() if "kind" in columns else np.zeros(len(valid), np.uint8)
-    if (kinds[valid] > BlobKind.EXTERNAL).any():
+    if (kinds[valid] > BlobKind.MANAGED).any():
         raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()} is not supported")
     there = np.flatnonzero((sizes > 0) | (valid & (kinds == BlobKind.EXTERNAL)))
     if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
@@ -120,4 +124,6 @@ def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
     """The range `where` in the file that contains a blob of version 2 of this kind."""
     if kind == BlobKind.EXTERNAL:
         return ExternalRange.of(uri, blob_id, *where)
+    if kind == BlobKind.MANAGED:
+        return ManagedRange.of(uri, 0, *where)
     return where if kind == BlobKind.INLINE else SidecarRange.of(blob_id, *where)

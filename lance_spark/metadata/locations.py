@@ -22,6 +22,8 @@ DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
 VERSIONS = "_versions"
+BLOBS = "_blobs"
+BLOB_SUFFIX = ".blob"
 
 _NOT_IN_PATHS = re.compile(r"[\\:\0]")
 _NOT_FOLDERS = frozenset(("", ".", ".."))
@@ -130,6 +132,17 @@ class Locations:
                 "if you trust the table, open it with allow_other_stores=True"
             )
         return there
+
+
+def managed_blob(path: str) -> str:
+    """The path of a managed blob below the root of a table: in the folder of blobs, or beside a data file that a compaction has replaced.
+
+    Raises CorruptFileError for other paths.
+    """
+    check_relative(path, "blob")
+    if not path.startswith((f"{BLOBS}/", f"{DATA}/")) or not path.endswith(BLOB_SUFFIX):
+        raise CorruptFileError(f"the path of a managed blob is {path!r}, expected a file of blobs in the folder {BLOBS} or {DATA}")
+    return path
 
 
 def check_relative(path: str, what: str) -> None:

@@ -171,11 +171,7 @@ def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
             raise CorruptFileError(f"version {message.version} is corrupt: it has {what}: {describe(half)}")
         if unknown := message.reader_feature_flags & ~READABLE:
             raise UnsupportedFeatureError(f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}")
-        found = _read(data, end, message, name)
-        if found.reader_flags & MANAGED_BLOBS and (blobs := [f.name for f in found.schema.walk() if f.is_blob]):
-            what = f"has managed blobs (feature flag {MANAGED_BLOBS}), which are not supported, in the column {blobs[0]!r}"
-            raise UnsupportedFeatureError(f"version {message.version} {what}")
-        return found
+        return _read(data, end, message, name)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{name}: {e}") from e
 

@@ -18,12 +18,15 @@ from lance_spark.schema.storage_version import StorageVersion
 
 
 class BlobKind(IntEnum):
-    """The `kind` of a version 2 descriptor, where the blob is: in the data file, in a shared or dedicated file beside it, or at a URI."""
+    """The `kind` of a version 2 descriptor, where the blob is: in the data file, in a shared or dedicated file beside it, at a URI, or in a
+    file of its own in the table's folder of blobs, which a compaction leaves there ("managed").
+    """
 
     INLINE = 0
     PACKED = 1
     DEDICATED = 2
     EXTERNAL = 3
+    MANAGED = 4
 
 
 BlobHandling = Literal["bytes", "descriptor", "none"]

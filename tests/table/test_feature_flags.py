@@ -14,6 +14,7 @@ import pytest
 from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.locations import managed_blob
 from lance_spark.metadata.manifest import LENGTH, TAIL
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})
@@ -137,10 +138,61 @@ def test_row_lineage_in_data_files_is_read_and_kept(change: str, tmp_path: Path)
     lance.dataset(uri).validate()
 
 
-def test_managed_blobs_are_refused_where_there_are_blobs(tmp_path: Path) -> None:
+BLOBS = [b"x" * 100, b"y" * 200_000, b"z" * 5_000_000, None, b""]
+
+
+def managed(uri: str) -> Dataset:
+    """A table whose large blobs are in files of their own in a folder of the table."""
+    schema = pa.schema([pa.field("id", pa.int64()), lance.blob_field("blob")], metadata={"lance.blob.managed": "true"})
+    rows = pa.table([pa.array(range(5)), lance.blob_array(BLOBS)], schema=schema)
+    lance.write_dataset(rows, uri, data_storage_version="2.2")
+    table = Dataset.open(uri)
+    assert table.snapshot.manifest.reader_flags == 16384
+    assert len([*Path(uri, "_blobs").iterdir()]) == 2
+    return table
+
+
+def blobs_of_pylance(uri: str) -> list[bytes | None]:
+    dataset: Any = lance.dataset(uri)
+    found = dataset.take_blobs("blob", indices=list(range(dataset.count_rows())))
+    return [None if blob is None else blob.readall() for blob in found]
+
+
+def test_managed_blobs_are_read_and_kept(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
-    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    lance.write_dataset(pa.table({"b": [b"x"]}, schema=pa.schema([blob])), uri)
-    set_flags(uri, 16384, 16384)
-    with pytest.raises(UnsupportedFeatureError, match="managed blobs"):
-        Dataset.open(uri)
+    table = managed(uri)
+    assert table.to_table(["blob"])["blob"].to_pylist() == BLOBS
+    found = table.take_blobs("blob", indices=[1, 2])
+    assert found[1] is not None
+    found[1].seek(4_999_999)
+    assert [blob.read() for blob in found if blob is not None] == [BLOBS[1], b"z"]
+    assert table.verify().problems == ()
+    Dataset.write(uri, table.to_table(), "append")
+    Dataset.open(uri).delete("id = 0")
+    assert Dataset.open(uri).to_table(["blob"])["blob"].to_pylist() == BLOBS[1:] * 2
+    assert blobs_of_pylance(uri) == Dataset.open(uri).to_table(["blob"])["blob"].to_pylist()
+    # pylance leaves the blobs beside the data files that it has replaced.
+    lance.dataset(uri).optimize.compact_files()
+    Dataset.open(uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert sorted(map(str, Dataset.open(uri).to_table(["blob"])["blob"].to_pylist())) == sorted(map(str, BLOBS[1:] * 2))
+    Dataset.open(uri).optimize.compact_files()
+    assert sorted(map(str, blobs_of_pylance(uri))) == sorted(map(str, BLOBS[1:] * 2))
+    lance.dataset(uri).validate()
+
+
+def test_managed_blobs_are_in_clones(tmp_path: Path) -> None:
+    table = managed(str(tmp_path / "t.lance"))
+    Dataset.write(table.uri, table.to_table(), "append")
+    lance.dataset(table.uri).optimize.compact_files()
+    table = Dataset.open(table.uri)
+    for kind in ("deep", "shallow"):
+        clone = str(tmp_path / f"{kind}.lance")
+        getattr(table, f"{kind}_clone")(clone)
+        assert Dataset.open(clone).to_table(["blob"])["blob"].to_pylist() == BLOBS * 2
+        assert blobs_of_pylance(clone) == BLOBS * 2
+
+
+def test_a_managed_blob_elsewhere_is_refused() -> None:
+    for path in ("data/x.lance", "_blobs/../data/x.blob", "/etc/x.blob", "x.blob"):
+        with pytest.raises(CorruptFileError):
+            managed_blob(path)

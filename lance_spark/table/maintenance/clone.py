@@ -24,8 +24,8 @@ from lance_spark.errors import (
 from lance_spark.file.blob_file_names import is_sidecar_name
 from lance_spark.file.footer import FOOTER, file_version
 from lance_spark.metadata.deletion_file import read_deletions
-from lance_spark.metadata.locations import DATA, INDICES, check_relative
-from lance_spark.metadata.manifest import BasePath, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
+from lance_spark.metadata.locations import BLOB_SUFFIX, BLOBS, DATA, INDICES, check_relative
+from lance_spark.metadata.manifest import MANAGED_BLOBS, BasePath, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
 from lance_spark.metadata.numbered_writes import following
 from lance_spark.metadata.operations import Clone
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
@@ -229,9 +229,12 @@ def _files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
 
 def _files(source: Snapshot) -> Iterator[tuple[str, Store, str]]:
     locations = source.locations
+    roots: dict[str, Store] = {}
     for fragment in source.manifest.fragments:
         for file in fragment.files:
             store, path = locations.data_file(file)
+            if path.startswith(f"{DATA}/"):
+                roots[store.uri] = store
             _check_lance_file(store, path, None if file.is_legacy else file.size)
             yield f"{DATA}/{file.path}", store, path
             # The large blobs of a data file are in a folder of the same name.
@@ -242,6 +245,11 @@ def _files(source: Snapshot) -> Iterator[tuple[str, Store, str]]:
         if fragment.deletion is not None:
             read_deletions(fragment, locations)
             yield fragment.deletion.path(fragment.id), *locations.deletion_file(fragment)
+    for root in roots.values() if source.manifest.reader_flags & MANAGED_BLOBS else ():
+        # Which of them this version has only its data files tell.
+        for folder in (BLOBS, DATA):
+            paths = (f"{folder}/{entry.name}" for entry in root.walk(folder) if entry.name.endswith(BLOB_SUFFIX))
+            yield from ((path, root, path) for path in paths)
     for index in source.manifest.indexes:
         store, folder = locations.index_folder(index)
         for name in _index_files(store, folder, index):

@@ -125,7 +125,7 @@ def _source(snapshot: Snapshot, file: DataFile) -> Source:
 def _open(snapshot: Snapshot, source: Callable[[DataFile], Source], file: DataFile, place: Mapping[str, Any]) -> BlobFile:
     """The blob in `file` with this descriptor. `source` opens a data file when its first blob is read, once for all its blobs."""
     start, size, kind = place["position"], place["size"], place.get("kind", BlobKind.INLINE)
-    if kind > BlobKind.EXTERNAL:
+    if kind > BlobKind.MANAGED:
         raise UnsupportedFeatureError(f"{file.path}: reading blobs of kind {kind} is not supported")
     if kind == BlobKind.EXTERNAL:
         store, path = snapshot.locations.external_blob(place["blob_uri"], place["blob_id"])
@@ -136,6 +136,6 @@ def _open(snapshot: Snapshot, source: Callable[[DataFile], Source], file: DataFi
     def fetch(wanted: ByteRange) -> Bytes:
         if kind == BlobKind.EXTERNAL:
             return store.read_ranges(path, [wanted])[0]
-        return source(file).read_blob(wanted, kind, place.get("blob_id", 0))
+        return source(file).read_blob(wanted, kind, place.get("blob_id", 0), place.get("blob_uri", ""))
 
     return BlobFile(fetch, start, size)

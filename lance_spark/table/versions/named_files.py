@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.locations import DATA, INDICES
-from lance_spark.metadata.manifest import ExternalFile, IndexMetadata, Manifest
+from lance_spark.metadata.locations import BLOB_SUFFIX, DATA, INDICES
+from lance_spark.metadata.manifest import MANAGED_BLOBS, ExternalFile, IndexMetadata, Manifest
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -25,14 +25,17 @@ class NamedFiles:
     """Files that versions reference: paths below the root of one table, and folders that are referenced as a whole.
 
     `data` are the paths of data files below the folder of data. The large blobs of a data file are in a folder of the same name beside it.
+    With `has_blobs`, versions have managed blobs, which may be in any file of blobs: only the data files tell.
     """
 
     data: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
+    has_blobs: bool = False
 
     def add(self, manifest: Manifest, base_ids: set[int | None]) -> None:
         """Add the files that a manifest references below the bases with these ids (None: its own table)."""
+        self.has_blobs |= bool(manifest.reader_flags & MANAGED_BLOBS)
         own, others = manifest.lazy_fragments.own_files()
         if None in base_ids:
             self.data.update(own)
@@ -48,7 +51,9 @@ class NamedFiles:
     def __contains__(self, path: str) -> bool:
         """True if a file, or a folder that contains it, is referenced."""
         data, folder = _keys(path)
-        return not self.data.isdisjoint(data) or path in self.files or folder in self.folders
+        if not self.data.isdisjoint(data) or path in self.files or folder in self.folders:
+            return True
+        return self.has_blobs and path.endswith(BLOB_SUFFIX)
 
 
 def _keys(path: str) -> tuple[list[str], str]:

@@ -92,7 +92,7 @@ def test_merging_leaves_out_the_old_values_of_updated_rows_with_stable_row_ids(t
 
 @pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON", "INVERTED"}))
 def test_an_index_of_no_rows_is_extended_later(kind: str, tmp_path: Path) -> None:
-    column = {"LABEL_LIST": "labels", "NGRAM": "text"}.get(kind, "small")
+    column = {"LABEL_LIST": "labels", "NGRAM": "text", "MINHASHLSH": "text"}.get(kind, "small")
     empty = Dataset.write(tmp_path, ROWS.slice(0, 0)).create_scalar_index(column, kind)
     assert lance.dataset(tmp_path).describe_indices()[0].name == f"{column}_idx"
     assert empty.count_rows(f"{column} IS NULL") == 0
@@ -146,8 +146,8 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
             plain.create_scalar_index(column, kind)
     with pytest.raises(InvalidOptionError, match="unknown kind of index 'HASH'"):
         plain.create_scalar_index("small", "HASH")
-    with pytest.raises(UnsupportedFeatureError, match="MINHASHLSH is not supported"):
-        plain.create_scalar_index("text", "MINHASHLSH")
+    with pytest.raises(UnsupportedFeatureError, match="RTREE is not supported"):
+        plain.create_scalar_index("text", "RTREE")
     with pytest.raises(InvalidOptionError, match="no parameter 'commit_message'; its parameters are: none"):
         plain.create_scalar_index("small", "BTREE", commit_message="an index")
     with pytest.raises(InvalidOptionError, match="rows_per_zone"):
