@@ -84,26 +84,35 @@ def history(store: Store, limit: int | None = None) -> History:
     if limit is not None:
         check_type("limit", limit, Integral, "an integer")
     entries, later = History(), None
+    if limit is not None and limit <= 0:
+        return entries
     for snapshot in newest_first(store):
         if later is not None:
             entries[-1] = _with_deleted_rows(entries[-1], later, snapshot)
-        if limit is not None and len(entries) >= limit:
-            break
+            if len(entries) == limit:
+                break
         later = snapshot
         transaction = transaction_of(snapshot)
         properties = {key: value for key, value in transaction.properties.items() if key != COMMIT_MESSAGE}
         name, message = type(transaction.operation).__name__, transaction.properties.get(COMMIT_MESSAGE)
         time = to_datetime(snapshot.manifest.timestamp)
         entries.append(HistoryEntry(snapshot.version, time, name, properties, message, row_counts(transaction)))
+        if len(entries) == limit and not _lacks_rows(entries[-1]):
+            break
     return entries
 
 
+def _lacks_rows(entry: HistoryEntry) -> bool:
+    """Whether only the version before tells how many rows were deleted."""
+    return entry.operation == Delete.__name__ and entry.rows.deleted is None
+
+
 def _with_deleted_rows(entry: HistoryEntry, snapshot: Snapshot, before: Snapshot) -> HistoryEntry:
-    """The entry of a deletion, whose transaction need not tell how many rows it removed; the version before it does."""
-    counts = (before.manifest.num_rows, snapshot.manifest.num_rows)
-    if entry.operation != Delete.__name__ or entry.rows.deleted is not None or before.version != snapshot.version - 1 or None in counts:
+    """The entry with the rows that a deletion removed, which its transaction need not tell."""
+    if not _lacks_rows(entry) or before.version != snapshot.version - 1:
         return entry
-    return replace(entry, rows=RowCounts(0, 0, (counts[0] or 0) - (counts[1] or 0)))
+    rows, left = before.manifest.num_rows, snapshot.manifest.num_rows
+    return entry if rows is None or left is None else replace(entry, rows=RowCounts(0, 0, rows - left))
 
 
 def versions(store: Store) -> Versions:
