@@ -306,6 +306,7 @@ public class Features {
     { LOGICAL + "AppendData$", "byPosition/3|4", ".MODULE$" },
     { CATALYST + "rules.RuleId" },
     { SQL + "execution.SparkPlan" },
+    { SQL + "execution.SparkSqlParser" },
     { LOGICAL + "LocalRelation", "data/0" },
     { SQL + "internal.SessionState", ".sqlParser" },
     { SQL + "internal.VariableSubstitution", "new/0", "substitute/1" },
