@@ -32,6 +32,11 @@ def test_every_block_of_a_page_has_a_language(page: Path) -> None:
     examples(page.read_text())  # raises ValueError with the line of a block that has none
 
 
+def test_no_page_has_the_name_of_one_that_the_site_makes_itself() -> None:
+    made = {"search", "genindex", "modindex", "py-modindex"}  # Sphinx would write its own page over ours
+    assert {page.stem for page in ROOT.glob("docs/*.md")} & made == set()
+
+
 def test_the_readme_has_every_folder_in_its_table() -> None:
     table = (ROOT / "README.md").read_text().split("| folder | what |")[1]
     named = {path.removeprefix("lance_spark/").removesuffix(".py").split("/")[-1] for path in re.findall(r"`([\w./]+)`", table)}

@@ -119,20 +119,20 @@ OPTIONS = (
         "read",
         json_object,
         'Search for the nearest vectors: the parameters as JSON, such as `{"column": "vector", "q": [0.5, 1], "k": 10}` '
-        "(see [search](search.md)).",
+        "(see [search](searching.md)).",
     ),
     Option(
         "fullTextQuery",
         "read",
         words_or_json,
-        "Search for the best matches of words, or of a query as JSON (see [search](search.md)).",
+        "Search for the best matches of words, or of a query as JSON (see [search](searching.md)).",
         ("full_text_query",),
     ),
     Option(
         "hybrid",
         "read",
         json_object,
-        "Search by several routes: their parameters and how they are put into one order, as JSON (see [search](search.md)).",
+        "Search by several routes: their parameters and how they are put into one order, as JSON (see [search](searching.md)).",
     ),
     Option("prefilter", "read", flag, "`true` searches the rows of the `filter`; `false` (default) applies it to the rows that are found."),
     Option("fast_search", "read", flag, "`true` leaves out of a search what no index covers (default: `false`)."),
