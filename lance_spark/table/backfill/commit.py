@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from lance_spark.errors import CommitConflictError
+from lance_spark.errors import CommitConflictError, logged
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import REWRITE_COLUMNS, Update
 from lance_spark.metadata.transaction import Transaction
@@ -58,6 +58,7 @@ class Commits:
             if final or not e.retryable:
                 raise
             return
+        # Their files stay until a cleanup: another backfill of the column may have committed them.
         self.lost |= self._waiting.keys() - files.keys()
         self.committed |= files.keys()
         self.rows += sum(file.num_rows for file in files.values())
@@ -70,6 +71,14 @@ class Commits:
                 self.job.results(i).forget()
         self.job.notes.forget(self._waiting)
         self._waiting = {}
+
+    def forget_removed(self, now: Collection[int]) -> None:
+        """Delete results of fragments that are not among `now`, since they were compacted or deleted. Best effort."""
+        with logged(f"{self.job.notes.store.uri}: deleting results of fragments that were removed"):
+            _, folders = self.job.notes.store.contents("")
+            for name in folders:
+                if name.isdecimal() and int(name) not in now:
+                    self.job.results(int(name)).forget()
 
     def _plan(self, latest: Snapshot) -> Callable[[], tuple[Snapshot, dict[int, ColumnFile]]]:
         """The commit of those fragments that `latest` still has with the same files: their rows and inputs are the same."""

@@ -3,7 +3,8 @@
 A folder is for one column, its inputs and one version of its function. In it, each fragment has a folder with
 
 - `<first>-<last>-<rows>-<failed>-<run>-<unique>.arrow`: results of rows `first` to `last` of the fragment, in the order of the rows;
-- `done-<run>-<number>.arrow`: the rows, by offset and fingerprint, for which a share of a run has results in such files.
+- `done-<run>-<number>.arrow`: the rows, by offset and fingerprint, for which a share of a run has results in such files;
+- `written-<run>`: a share writes the file of the fragment.
 
 A result counts for a row only if the fingerprint of the row's inputs is that of the result, so nothing stale is ever taken, whatever has
 happened to the fragment. A failed row is computed again by another run.
@@ -129,6 +130,14 @@ class Results:
         tables = [pa.ipc.open_file(self.store.read(f"{self.place}/{_done(run, number)}")).read_all() for number in range(shares)]
         whole = pa.concat_tables(tables)
         return Rows(whole.column(OFFSET).to_numpy(), whole.column(INPUTS).to_numpy().view(np.uint64))
+
+    def claim(self, run: str) -> bool:
+        """Whether the caller is the one to write the fragment's file: of shares that end at the same time, each finds all finished."""
+        try:
+            self.store.put_if_absent(f"{self.place}/written-{run}", b"")
+        except FileExistsError:
+            return False
+        return True
 
     def of(self, rows: Rows) -> Iterator[pa.Table]:
         """The results of these rows, in order, a window at a time: only the files of a window are in memory.

@@ -77,7 +77,7 @@ def run_share(share: Share, job: Job) -> ShareDone:
     done = computing.run(share.scan.read())
     results.finish(job.run, share.number, done)
     finished = results.finished(job.run, share.shares)
-    if finished is not None and len(finished):
+    if finished is not None and len(finished) and results.claim(job.run):
         _write(job, fragment, results, finished)
     return ShareDone(fragment.id, len(done), computing.computed, computing.failed)
 

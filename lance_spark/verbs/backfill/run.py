@@ -121,7 +121,7 @@ class _Run:
     _has_progressed: bool = False
 
     def round(self, inputs: tuple[str, ...]) -> bool:
-        """Compute what the latest version lacks. True if others have changed fragments meanwhile, so that rows may still lack a result."""
+        """Compute what the latest version lacks. True if rows of it still lack a result, mostly because others have changed fragments."""
         snapshot, job, commits = self._begin(inputs)
         commits.collect(final=True)  # what an earlier run has finished but not committed
         if commits.count:
@@ -140,7 +140,9 @@ class _Run:
         self.done = replace(
             self.done, num_computed_rows=self.done.num_computed_rows + computed, num_failed_rows=self.done.num_failed_rows + failed
         )
-        return bool(commits.lost)
+        # A share that was to write a fragment's file may have been lost with its worker.
+        unwritten = {done.fragment for done in shares_done if done.pending} - commits.committed
+        return bool(commits.lost | unwritten)
 
     def _begin(self, inputs: tuple[str, ...]) -> tuple[Snapshot, Job, Commits]:
         snapshot, columns = with_columns(with_own_ids(self.target.latest()), self.asked.column, None, inputs)
@@ -207,12 +209,13 @@ class _Run:
 
     def _note_complete(self, done: Sequence[ShareDone], shares: Sequence[Share], commits: Commits) -> None:
         """Note the fragments whose rows have all been compared, and those of which all rows have a result."""
+        latest = self.target.latest().manifest.lazy_fragments
+        commits.forget_removed(set(latest.ids.tolist()))
         if self.request.where is not None or not done:
             return
         failed = {one.fragment for one in done if one.failed}
         pending = {one.fragment for one in done if one.pending}
         before = {share.fragment.id: share.fragment for share in shares}
-        latest = self.target.latest().manifest.lazy_fragments
         now = latest.of_ids(before)
         same = [f for i, f in now.items() if i in commits.committed or (i not in pending and f.files == before[i].files)]
         commits.verified.note({i: "" if i in failed else self.request.version for i in before}, same)
