@@ -35,7 +35,7 @@ class JoinedTable {
   final List columns = new ArrayList();
   private final List path = new LinkedList();
 
-  private JoinedTable(DataSourceV2ScanRelation relation, List expressions, List conditions) throws Declined {
+  private JoinedTable(DataSourceV2ScanRelation relation, List expressions, List conditions) throws Exception {
     if (!(relation.scan() instanceof LanceScan)) throw new Declined("the table is searched or scanned in a way of its own");
     scan = (LanceScan) relation.scan();
     String reason = scan.whyNotJoined();

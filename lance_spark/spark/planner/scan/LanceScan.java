@@ -279,9 +279,10 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   int limit() { return request.limit; }
 
   /** Why these rows cannot be searched for those near to others; null if they can. */
-  String whyNotJoined() {
+  String whyNotJoined() throws Exception {
     if (source.isCut()) return "the options of the table choose rows by more than a condition";
     if (source.isPartitioned()) return "the table is a partitioned namespace; join its tables";
+    if (source.version() == 0) return "the table has no version yet";
     if (source.hasLog()) return "rows of the table are in its write-ahead log; merge them, or leave them out by mem_wal=base";
     boolean isOfRows = request.limit < 0 && request.topN == null && request.aggregates == null;
     return isOfRows ? null : "the table is limited or aggregated";
