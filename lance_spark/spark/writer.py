@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.arrow.types import is_list
-from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_refusal
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_failure, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.declared_types import DECLARED
@@ -28,6 +28,19 @@ from lance_spark.table.write import write
 
 STOPPED_AFTER_S = 5.0
 """Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
+_FEW_ROWS_MARK = b"LanceFewRows:"
+"""PythonWriterFactory.java looks for it in the pickles of writers: `commit` takes rows, too."""
+
+
+@dataclass
+class RowsMessage(WriterCommitMessage):
+    """The rows of a task that has few, in Arrow's stream format (empty: none), and its report.
+
+    FewRows.java makes it instead of starting a worker.
+    """
+
+    rows: bytes
+    report: bytes
 
 
 @dataclass
@@ -70,6 +83,7 @@ class LanceWriter(DataSourceArrowWriter):
                 "or INSERT OVERWRITE without it to replace all rows"
             )
         new = stored(schema, options.sizes)
+        self._mark = _FEW_ROWS_MARK
         self._replaced, self._allowed = replaced, None
         if options.replaceWhere is not None:
             self._allowed = parse(options.replaceWhere, from_arrow(new if there is None else there), None)
@@ -96,21 +110,33 @@ class LanceWriter(DataSourceArrowWriter):
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
-        check = None if self._allowed is None else partial(check_rows, self._allowed)
-        fragments = write.write_fragments(self._target, clock.rows(iterator), check)
+        fragments = self._write(clock.rows(iterator))
         return LanceCommitMessage(clock.report(fragments), fragments)
+
+    def _write(self, batches: Iterator[pa.RecordBatch]) -> tuple[Fragment, ...]:
+        check = None if self._allowed is None else partial(check_rows, self._allowed)
+        return write.write_fragments(self._target, batches, check)
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""
-        fragments = _fragments(messages)
         if None in messages:
             raise no_message(messages.count(None), len(messages))
+        fragments = self._fragments(messages)
         with on_refusal(lambda: write.discard(self._target, fragments)):
             if self._replaced is not None:
                 replace_where(self._target, self._replaced, fragments)
             else:
                 write.commit_write(self._target, fragments)
+
+    def _fragments(self, messages: Sequence[WriterCommitMessage | None]) -> list[Fragment]:
+        """The fragments of all tasks, in order. Those of few rows are written here; if this fails, the files of all tasks are deleted."""
+        fragments = {i: m.fragments for i, m in enumerate(messages) if isinstance(m, LanceCommitMessage)}
+        with on_failure(lambda: write.discard(self._target, [f for some in fragments.values() for f in some])):
+            for i, message in enumerate(messages):
+                if isinstance(message, RowsMessage) and message.rows:
+                    fragments[i] = self._write(iter(pa.ipc.open_stream(message.rows)))
+        return [fragment for i in sorted(fragments) for fragment in fragments[i]]
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""
@@ -172,7 +198,3 @@ def commit_empty(place: Store, schema: StructType, mode: write.Mode, options: Sp
     if not schema.fields:
         raise SchemaMismatchError("a table needs at least one column")
     write.commit_write(write.begin_write(place, stored(schema, options.sizes), mode, options.write), ())
-
-
-def _fragments(messages: Sequence[WriterCommitMessage | None]) -> list[Fragment]:
-    return [fragment for m in messages if isinstance(m, LanceCommitMessage) for fragment in m.fragments]

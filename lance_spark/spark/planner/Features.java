@@ -324,7 +324,7 @@ public class Features {
   };
 
   private static final String[][] COLUMNAR = {
-    { CATALYST + "InternalRow" },
+    { CATALYST + "InternalRow", "copy/0" },
     { "org.apache.spark.InterruptibleIterator", "delegate/0" },
     { "org.apache.spark.api.python.BasePythonRunner$ReaderIterator", ".worker" },
     { "org.apache.spark.api.python.PythonWorker", "channel/0" },
@@ -340,6 +340,8 @@ public class Features {
     { PYTHON + "PythonWriterCommitMessage", "new/1", "pickledMessage/0" },
     { CATALYST + "expressions.GenericInternalRow", "new/1" },
     { CATALYST + "expressions.UnsafeRow", "getSizeInBytes/0" },
+    { SQL + "execution.arrow.ArrowConverters$", "toBatchWithSchemaIterator/7", ".MODULE$" },
+    { SQL + "execution.arrow.ArrowConverters$ArrowBatchWithSchemaIterator", "next/0" },
     { "org.apache.spark.api.python.PythonFunction", "broadcastVars/0", "command/0", "envVars/0", "pythonExec/0", "pythonIncludes/0", "pythonVer/0" },
     { "org.apache.spark.api.python.SimplePythonFunction", "new/7" },
     { "org.apache.spark.util.AccumulatorV2", "value/0" },

@@ -32,9 +32,11 @@ class ColumnarMode extends HandOver {
   private static final String PACKAGE = "lancespark/columnar/";
   /** The classes that executors need. */
   private static final String[] CLASSES = {
-    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FlatVector", "FlatVectors", "Marks", "PythonBatches", "PythonTask",
+    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FewRows", "FewRows$Chain", "FlatVector", "FlatVectors", "Marks", "PythonBatches", "PythonTask",
     "PythonWriter", "PythonWriterFactory", "ReportingReader", "ReportingReaderFactory", "RowParts", "RowParts$Part", "TaskMemory", "TaskValue", "WorkerReport"
   };
+  /** The process that commits may write the rows of so many tasks, one after the other. */
+  private static final int FEW_TASKS = 8;
   private static final Set shipped = new HashSet();
   private static String jar = null;
 
@@ -72,12 +74,12 @@ class ColumnarMode extends HandOver {
   }
 
   /** The factory for executors that write, which hands rows over faster than Spark's own if the setting and this Spark allow it. */
-  static DataWriterFactory writers(DataWriterFactory sparks) {
+  static DataWriterFactory writers(DataWriterFactory sparks, int tasks) {
     if (!(sparks instanceof PythonBatchWriterFactory) || !SparkSession.active().conf().get(SETTING, "true").trim().equalsIgnoreCase("true")) return sparks;
     SparkContext context = LancePlanner.session().sparkContext();
     if (executorsObstacle(context) != null) return sparks;
     ship(context);
-    return new PythonWriterFactory((PythonBatchWriterFactory) sparks);
+    return new PythonWriterFactory((PythonBatchWriterFactory) sparks, tasks <= FEW_TASKS);
   }
 
   /** Adds the jar to the jobs of the current session: each has jars of its own. */

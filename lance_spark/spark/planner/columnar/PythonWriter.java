@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
@@ -14,12 +15,27 @@ import scala.jdk.javaapi.CollectionConverters;
 /** Writes the rows of one partition with a Python worker, in batches whose size is known without computing it for each row. */
 final class PythonWriter implements DataWriter {
   private final PythonTask worker;
+  private final StructType few;
   private WriterCommitMessage message;
+  private boolean isStarted = false;
 
-  PythonWriter(PythonTask worker) { this.worker = worker; }
+  /** `few` is the schema of rows which the process that commits writes if they are few; null if the worker writes all. */
+  PythonWriter(PythonTask worker, StructType few) {
+    this.worker = worker;
+    this.few = few;
+  }
 
   public void writeAll(Iterator rows) {
     try {
+      if (few != null) {
+        FewRows first = new FewRows(rows);
+        if (first.areAll()) {
+          message = first.message(few);
+          return;
+        }
+        rows = first.iterator();
+      }
+      isStarted = true;
       TaskContext task = TaskContext.get();
       scala.collection.Iterator answers = worker.start(CollectionConverters.asScala(new RowParts(rows, task, worker.takeBatchBytes())), task);
       while (answers.hasNext()) {
@@ -41,7 +57,9 @@ final class PythonWriter implements DataWriter {
   public void write(Object row) { throw new UnsupportedOperationException("rows are written all at once"); }
   public WriterCommitMessage commit() { return message; }
 
+  /** Spark keeps the values of the tasks before for a worker that has not started. */
   public CustomTaskMetric[] currentMetricsValues() {
+    if (!isStarted) return new CustomTaskMetric[0];
     try {
       return worker.metrics();
     } catch (Exception e) {

@@ -52,7 +52,7 @@ class MeasuredBatch extends DriverBatch {
     this.write = write;
   }
 
-  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return ColumnarMode.writers(inner.createBatchWriterFactory(info)); }
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return ColumnarMode.writers(inner.createBatchWriterFactory(info), info.numPartitions()); }
 
   public void commit(WriterCommitMessage[] messages) {
     inner.commit(messages);
