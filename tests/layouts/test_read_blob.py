@@ -10,7 +10,7 @@ import pytest
 from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
 from lance_spark.layouts.nodes.page_layouts import Blob, Constant, Dense, Layer
-from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, described, load, locate, place
+from lance_spark.layouts.read_blob import ExternalRange, ManagedRange, SidecarRange, described, load, locate, place
 from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2
 from lance_spark.reading.steps import run
 from lance_spark.schema.blobs import BlobKind
@@ -58,6 +58,9 @@ def test_blobs_are_read_from_the_data_file_sidecars_and_uris() -> None:
     assert isinstance(beside, SidecarRange)
     assert (beside, beside.blob_id) == ((2, 5), 7)
     assert isinstance(outside, ExternalRange)
+    managed = place(where, BlobKind.MANAGED, 0, "_blobs/x.blob")
+    assert isinstance(managed, ManagedRange)
+    assert (managed, managed.uri) == ((2, 5), "_blobs/x.blob")
     assert (outside, outside.uri, outside.base_id) == ((2, 5), "b/x", 3)
 
 

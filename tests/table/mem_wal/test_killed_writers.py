@@ -116,13 +116,9 @@ def check(uri: str, seed: int) -> Rows:
     return expected
 
 
-def test_reads_and_merges_find_what_the_writers_find(tmp_path: Path) -> None:
-    check(str(tmp_path / "t.lance"), 3)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 40))
-def test_reads_and_merges_find_what_the_writers_find_often(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(10, 22))
+def test_reads_and_merges_find_what_the_writers_find(seed: int, tmp_path: Path) -> None:
     check(str(tmp_path / "t.lance"), seed)
 
 
