@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
+from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import (
     InvalidOptionError,
     TableAlreadyExistsError,
@@ -114,7 +115,9 @@ def catalog(
     if root is not None or namespace is not None:
         Catalog(settings).check()
     elif properties:
-        raise InvalidOptionError("properties of a namespace need the argument root or namespace")
+        name = min(properties)
+        hint = did_you_mean(name, ("root", "namespace", "storage_options"))
+        raise InvalidOptionError(f"unknown argument {name!r}{hint}; properties of a namespace need the argument root or namespace")
     enable(spark)
     if is_remote():
         raise UnsupportedFeatureError(

@@ -40,7 +40,8 @@ def as_column(condition: Condition) -> SparkColumn:
     java: Any = session._jsparkSession
     if java.sessionState().sqlParser().parseExpression(condition).getClass().getSimpleName() == "Alias":
         raise InvalidOptionError(
-            f"{condition!r} has a syntax error: after its last word, which Spark takes for an alias, an operand is missing; or leave it out"
+            f"{condition!r} has a syntax error: after its last word, which Spark takes for an alias, an operand is missing; "
+            f"or leave it out; if it is text, quote it: {repr(condition)!r}"
         )
     return F.expr(condition)
 
