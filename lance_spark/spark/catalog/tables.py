@@ -18,6 +18,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
     logged,
     on_failure,
 )
@@ -51,8 +52,8 @@ _LEAST_NAMES = 2
 def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | None = None) -> dict[str, Any]:
     """Open a table: the pickled data source, its schema, options and properties.
 
-    `version` is a number or a tag, `timestamp` is in ISO 8601. If there is no table `t.branch_x`, this is the branch x of the table t; and
-    if there is no table `t.files`, this is the metadata table "files" of the table t (see `inspection.metadata_tables`).
+    `version` is a number, a tag or else a branch, `timestamp` is in ISO 8601. If there is no table `t.branch_x`, this is the branch x of
+    the table t; and if there is no table `t.files`, this is the metadata table "files" of the table t (see `inspection.metadata_tables`).
     """
     travel = {} if version is None else {"version" if version.isdecimal() else "tag": version}
     if timestamp is not None:
@@ -63,6 +64,13 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
         if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
             raise
         return _about(opened(catalog, id[:-1], travel), id[-1])
+    except VersionNotFoundError as e:
+        if "tag" not in travel or branch_of(id) is not None or reference_of(id) is not None:
+            raise
+        try:
+            source = opened(catalog, id, {"branch": travel["tag"]})
+        except VersionNotFoundError:
+            raise e from None
     schema, snapshot = source.schema(), source.opened().shape
     config = snapshot.manifest.config
     is_old = any(name in source.options for name in _TRAVEL)
@@ -81,8 +89,8 @@ def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
 
 
 def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:
-    """False for a table at a path and one with a LOCATION."""
-    if is_path(id):
+    """False for a table at a path, or a branch of it, and one with a LOCATION."""
+    if is_path(id[:1]):
         return False
     branch = branch_of(id)
     return any(catalog.namespace.owns_location(i, location) for i in ((id,) if branch is None else (id, branch[0])))
@@ -94,11 +102,15 @@ def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDa
     If there is no table `t.branch_x` or `t__branch__x`, this is the branch x of the table t; without `t__tag__x` and `t@v5`, a version.
     """
     branch, reference = branch_of(id), reference_of(id)
-    try:
-        return _opened({**catalog.source_options(id), **travel})
-    except TableNotFoundError:
-        if branch is None and reference is None:
-            raise
+    if is_path(id[:-1]):
+        if branch is None:
+            raise TableNotFoundError(f"there is no table {shown(id)}")
+    else:
+        try:
+            return _opened({**catalog.source_options(id), **travel})
+        except TableNotFoundError:
+            if branch is None and reference is None:
+                raise
     if reference is not None:
         return _opened({**catalog.source_options(reference[0]), **travel, **reference[1]})
     assert branch is not None

@@ -240,7 +240,10 @@ def test_statements_of_iceberg(own: Lake) -> None:
     own.sql("ALTER TABLE lance.ns.t CREATE OR REPLACE TAG x AS OF VERSION 1")
     assert own.sql("SELECT count(*) FROM lance.ns.t__branch__b") == [(61,)]
     assert own.sql("ALTER TABLE lance.ns.t REPLACE BRANCH b AS OF VERSION 2") == [("b",)]
-    assert own.sql("SELECT count(*) FROM lance.ns.t__branch__b") == [(60,)]
+    for name in ("lance.ns.t__branch__b", "lance.ns.t VERSION AS OF 'b'"):
+        assert own.sql(f"SELECT count(*) FROM {name}") == [(60,)]
+    with pytest.raises(SPARK_ERRORS, match="no tag 'missing'"):
+        own.sql("SELECT * FROM lance.ns.t VERSION AS OF 'missing'")
     done = own.spark.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', options => map('target-file-size-bytes', '1000000'))")
     assert done.columns == ["rewritten_data_files_count", "added_data_files_count", "failed_data_files_count"]
     assert done.collect() == [(3, 1, 0)]
