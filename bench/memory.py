@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -13,12 +14,13 @@ INTERVAL_S = 0.05
 class Peak:
     """Within `with Peak(pid) as peak`, `peak.bytes` is the most memory that the process and its descendants had at once.
 
-    Pages that several of them share count once: it is the sum of their proportional shares, as Linux tells them.
+    Pages that several of them share count once: it is the sum of their proportional shares, as Linux tells them. With `each`, which finds
+    some of the processes, it is the most memory that one of these had.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, each: Callable[[int], list[int]] | None = None) -> None:
         self.bytes = 0
-        self._pid = pid
+        self._pid, self._each = pid, each
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -32,8 +34,25 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._done.is_set():
-            self.bytes = max(self.bytes, sum(map(_share, tree(self._pid))))
+            self.bytes = max(self.bytes, self._now())
             self._done.wait(INTERVAL_S)
+
+    def _now(self) -> int:
+        if self._each is not None:
+            return max(map(_share, self._each(self._pid)), default=0)
+        return sum(map(_share, tree(self._pid)))
+
+
+def workers(pid: int) -> list[int]:
+    """The Python processes that a process has started, directly or not."""
+    return [one for one in tree(pid)[1:] if _name(one).startswith("python")]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
 
 
 def tree(pid: int) -> list[int]:
