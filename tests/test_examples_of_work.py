@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.processes import START, run
+from tests.spark.test_planner_sessions import NEEDS_CONNECT, connect_port  # noqa: F401
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -55,3 +58,21 @@ def test_every_example_has_a_picture_and_what_its_readme_names(readme: Path) -> 
     assert re.search(r"!\[.+\]\(\w+\.(svg|png)\)", text)
     for link in re.findall(r"\]\(([^)#]+)", text):
         assert (readme.parent / link).exists(), link
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@NEEDS_CONNECT
+@pytest.mark.usefixtures("connect_port")
+def test_a_client_of_spark_connect_uses_a_catalog(tmp_path: Path) -> None:
+    jar = f"{tmp_path}/planner.jar"
+    run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)
+    script = """
+builder = builder.config("spark.jars", sys.argv[1]).config("spark.sql.extensions", "lancespark.LancePlanner$Extensions")
+builder = builder.config("spark.sql.catalog.lake", "lancespark.LanceCatalog").config("spark.sql.catalog.lake.root", sys.argv[2])
+import runpy
+example = runpy.run_path(sys.argv[3])
+print(*example["main"](builder.remote("local[1]").getOrCreate()), sep="\\n")
+"""
+    out = run(START + script, jar, f"{tmp_path}/lake", str(EXAMPLES / "connect_catalog" / "connect_catalog.py"))
+    assert re.search(shown("connect_catalog"), out), out
