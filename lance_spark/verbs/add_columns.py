@@ -24,16 +24,17 @@ from lance_spark.table.changes.new_columns import (
     plan_columns,
 )
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.verbs.condition import Condition, as_column, own_formulas
+from lance_spark.verbs.condition import Condition, as_column, naming_columns, own_formulas
 from lance_spark.verbs.job import run_tasks, write_partitions
 from lance_spark.verbs.target import Target
 
 
 def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
-    """New columns with these values: SQL text or Spark Columns over the table's columns."""
+    """New columns with these values: SQL text or Spark Columns over the table's columns. Raises SchemaMismatchError for unknown ones."""
     snapshot = target.latest()
     chosen = {name: as_column(value).alias(name) for name, value in values.items()}
-    schema = stored(target.rows(snapshot).select(*chosen.values()).schema, {})
+    with naming_columns():
+        schema = stored(target.rows(snapshot).select(*chosen.values()).schema, {})
     formulas = own_formulas(target.spark, values, snapshot, target.alias, new=True)
     if formulas is not None:
         compute = Formulas(formulas)

@@ -15,7 +15,7 @@ from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.update import check_formulas
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
-from lance_spark.verbs.condition import Condition, as_column
+from lance_spark.verbs.condition import Condition, as_column, naming_columns
 
 
 def assignments(df: DataFrame, schema: Schema, values: Mapping[str, Condition], alias: str | None) -> dict[str, Column]:
@@ -32,8 +32,9 @@ def assignments(df: DataFrame, schema: Schema, values: Mapping[str, Condition], 
 
 
 def checked(df: DataFrame, schema: Schema, values: Mapping[str, Column]) -> dict[str, Column]:
-    """The values by exact column name. Raises SchemaMismatchError that lists all values whose types do not fit."""
-    types = stored(df.select(*(value.alias(name) for name, value in values.items())).schema, {})
+    """The values by exact column name. Raises SchemaMismatchError for unknown columns; or it lists all values whose types do not fit."""
+    with naming_columns():
+        types = stored(df.select(*(value.alias(name) for name, value in values.items())).schema, {})
     chosen = tuple(f for f in schema.fields if f.name in values)
     # Nulls in non-nullable columns are detected in the values.
     check_fits(types, Schema(tuple(nullable(f) for f in chosen)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
-from lance_spark.errors import InvalidOptionError, LanceError, check_type
-from lance_spark.metadata.row_columns import with_row_columns
+from lance_spark.display.words import nearest as did_you_mean
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, check_type
+from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
 from lance_spark.predicate.tree import Call, Cast, Column, Expression, Literal, walk
 from lance_spark.schema.schema import Schema
@@ -46,14 +49,46 @@ def as_column(condition: Condition) -> SparkColumn:
     return F.expr(condition)
 
 
+_NAME = re.compile(r"(?:`(?:[^`]|``)*`|[^`.,\s]+)(?:\.(?:`(?:[^`]|``)*`|[^`.,\s]+))*")
+"""A name in a message of Spark, such as `t`.`id`."""
+_ROW_COLUMNS = frozenset(f.name for f in ROW_COLUMNS)
+
+
+@contextmanager
+def naming_columns() -> Iterator[None]:
+    """Raise SchemaMismatchError instead of Spark's error about an unknown column, which suggests columns that only the verbs use."""
+    try:
+        yield
+    except AnalysisException as e:
+        found = e.getMessageParameters() or {}
+        if not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN.") or "objectName" not in found:
+            raise
+        known = [_plain(name) for name in _NAME.findall(found.get("proposal", ""))]
+        name = _plain(found["objectName"])
+        raise SchemaMismatchError(f"no column {name!r}{did_you_mean(name, [k for k in known if not _is_internal(k)])}") from None
+
+
+def _plain(name: str) -> str:
+    return name.replace("`", "")
+
+
+def _is_internal(name: str) -> bool:
+    last = name.rsplit(".", 1)[-1]
+    return last in _ROW_COLUMNS or last.startswith("__lance_")
+
+
 def check_deterministic(rows: DataFrame, conditions: Iterable[Condition | None]) -> None:
-    """Raise InvalidOptionError if one of these conditions on `rows` may be different each time, such as `rand() < 0.1`."""
+    """Raise InvalidOptionError if one of these conditions on `rows` may be different each time, such as `rand() < 0.1`.
+
+    Raises SchemaMismatchError for unknown columns.
+    """
     given = [F.count(as_column(condition)) for condition in conditions if condition is not None]
     if not given:
         return
     try:
-        # Spark itself refuses these as arguments of aggregate functions. Only the analysis runs.
-        rows.agg(*given).schema  # noqa: B018
+        with naming_columns():
+            # Spark itself refuses these as arguments of aggregate functions. Only the analysis runs.
+            rows.agg(*given).schema  # noqa: B018
     except AnalysisException as e:
         if e.getCondition() != "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
             raise

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark import Dataset, LanceTable
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.lance_table import MergeBuilder
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "x": [float(i) for i in range(10)], "s": ["a"] * 10})
@@ -77,13 +77,40 @@ def test_values_may_be_random(table: LanceTable, uri: str, spark: SparkSession) 
     assert len(set(rows["s"].to_pylist())) == 5
 
 
-@pytest.mark.parametrize("condition", ["nope = 1", "id = 'a' AND nope.x", "x"], ids=["unknown", "nested", "not a condition"])
-def test_other_wrong_conditions_are_errors_of_spark(table: LanceTable, uri: str, condition: str) -> None:
+def test_a_condition_that_is_none_is_an_error_of_spark(table: LanceTable, uri: str) -> None:
     with pytest.raises(AnalysisException):
-        table.delete(condition)
+        table.delete("x")
     with pytest.raises(AnalysisException):
-        table.update(condition, {"x": "0"})
+        table.update("x", {"x": "0"})
     assert Dataset.open(uri).version == 1
+
+
+WRONG: dict[str, Callable[[LanceTable, DataFrame], object]] = {
+    "delete": lambda t, s: t.delete("idd = 3"),
+    "delete by a Column": lambda t, s: t.delete(F.col("idd") == 3),
+    "delete of a field": lambda t, s: t.delete("id = 'a' AND idd.x"),
+    "update": lambda t, s: t.update("idd = 3", {"x": "0"}),
+    "the value of an update": lambda t, s: t.update("id = 3", {"x": "idd + 1"}),
+    "addColumns": lambda t, s: t.addColumns({"y": "idd * 2"}),
+    "compaction": lambda t, s: t.optimize().where("idd > 3").executeCompaction(),
+    "merge": lambda t, s: t.merge(s, "t.idd = s.id").whenMatchedUpdateAll().execute(),
+    "the condition of a clause": lambda t, s: t.merge(s, "t.id = s.id").whenMatchedDelete("t.idd > 3").execute(),
+    "the value of a clause": lambda t, s: t.merge(s, "t.id = s.id").whenMatchedUpdate(set={"x": "t.idd"}).execute(),
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_an_unknown_column_is_named_with_the_nearest_one(
+    table: LanceTable, uri: str, spark: SparkSession, call: Callable[[LanceTable, DataFrame], object]
+) -> None:
+    with pytest.raises(SchemaMismatchError, match=r"^no column '(t\.)?idd(\.x)?'(; did you mean '(t\.)?id'\?)?$"):
+        call(table.alias("t"), spark.range(3).alias("s"))
+    assert Dataset.open(uri).version == 1
+
+
+def test_an_unknown_column_that_is_like_none_has_no_hint_of_columns_that_only_verbs_use(table: LanceTable) -> None:
+    with pytest.raises(SchemaMismatchError, match=r"^no column '_rowadr'$"):
+        table.delete("_rowadr = 1")
 
 
 def test_an_ambiguous_column_is_an_error(table: LanceTable, uri: str, spark: SparkSession) -> None:
