@@ -111,4 +111,4 @@ def _fraction(field: Field, name: str, default: float) -> float:
 
 def _refusal(field: Field, name: str, text: str, wanted: str) -> InvalidOptionError:
     what = "compression scheme" if name == "compression" else name
-    return InvalidOptionError(f"column {field.name!r}: invalid {what} {text!r}; expected for {_PREFIX}{name} is {wanted}")
+    return InvalidOptionError(f"column {field.name!r}: invalid {what} {text!r} in {_PREFIX}{name}; expected {wanted}")

@@ -35,5 +35,5 @@ def test_options_are_read_in_any_case_and_with_spaces_around() -> None:
     ],
 )
 def test_invalid_options_are_refused_with_the_expected_values(name: str, text: str, wanted: str) -> None:
-    with pytest.raises(InvalidOptionError, match=f"column 'c': lance-encoding:{name} is .*; expected {wanted}"):
+    with pytest.raises(InvalidOptionError, match=f"column 'c': invalid .* in lance-encoding:{name}; expected {wanted}"):
         options(name, text)
