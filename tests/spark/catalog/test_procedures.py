@@ -92,6 +92,19 @@ def test_tables_about_a_table_are_queried_like_tables(own: Lake) -> None:
         own.sql("INSERT INTO lance.ns.t.tags VALUES ('a', 'b', 1, 'c', 'd')")
 
 
+def test_tables_about_a_table_and_its_branches_are_there_for_paths_too(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id FROM range(60)")
+    own.sql("ALTER TABLE lance.ns.t CREATE BRANCH b")
+    own.sql("DELETE FROM lance.ns.t WHERE id < 10")
+    path = own.location("ns.t")
+    assert own.sql(f"SELECT sum(rows), sum(deleted_rows) FROM lance.`{path}`.fragments") == [(50, 10)]
+    assert own.sql(f"SELECT count(*) FROM lance.`{path}`.history VERSION AS OF 1") == [(1,)]
+    assert own.sql(f"SELECT count(*) FROM lance.`{path}`.branch_b") == [(60,)]
+    for wrong in ("filez", "branch_c"):
+        with pytest.raises(SPARK_ERRORS, match=r"NOT_FOUND|no branch 'c'"):
+            own.sql(f"SELECT * FROM lance.`{path}`.{wrong}")
+
+
 def test_a_compaction_is_limited_and_leaves_fragments_out(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id FROM range(10)")
     for i in range(1, 8):
