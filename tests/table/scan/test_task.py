@@ -148,7 +148,7 @@ def test_a_predicate_on_the_row_address_reads_only_that_row(wide: Dataset) -> No
 def test_a_task_logs_what_it_read_and_skipped(wide: Dataset, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="lance_spark"):
         wide.scan(filter="key = 100000").to_table()
-        wide.scan(["c1"], filter="_fragid = 7").to_table()
+        wide.scan(["c1"], filter="_row_created_at_version = 7").to_table()
     taken, nothing = (r.getMessage() for r in caplog.records if r.name == "lance_spark.table.scan.task" and "200000 rows" in r.getMessage())
     # The key takes one page; of each other column one of its pages of 8 MB, which 200,000 numbers do not fill.
     assert "1 of 200000 rows in 1 fragments; read 40 of 40 pages" in taken
