@@ -53,7 +53,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
     compaction commits in several steps, and a cleanup commits nothing.
 
     All verbs that commit a version take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A
-    change with an application id and version is committed only once, even if it is run again.
+    change with an application id and version is committed only once, even if it is run again; a backfill takes none.
 
     Examples:
         >>> from lance_spark import LanceTable

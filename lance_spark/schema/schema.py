@@ -371,6 +371,11 @@ def from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
     """The Lance schema of an Arrow schema, ids given depth first from `first_id`. Raises UnsupportedFeatureError naming the column."""
     ids = itertools.count(first_id)
     made = Schema(tuple([_from_arrow(f, ids) for f in schema]), dict(schema.metadata or {}))
-    if next(ids) > 2**31:
-        raise UnsupportedFeatureError(f"there are not enough field ids from {first_id} for the columns {', '.join(made.names)}")
+    check_ids(first_id, next(ids), made.names)
     return made
+
+
+def check_ids(first: int, stop: int, names: Sequence[str]) -> None:
+    """Raise UnsupportedFeatureError if the ids from `first` to before `stop`, of the columns `names`, are not 32-bit integers."""
+    if stop > 2**31:
+        raise UnsupportedFeatureError(f"there are not enough field ids from {first} for the columns {', '.join(names)}")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark import Dataset, LanceTable
+from lance_spark import Dataset, LanceTable, lance_udf
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.lance_table import TableBuilder
 from lance_spark.spark.options import OPTIONS, UNBUILT, main_name
@@ -49,6 +49,13 @@ def longer(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 NEW = pa.schema([("longer", pa.string())])
+
+
+@lance_udf("double")
+def twice(v: float) -> float:
+    return 2 * v
+
+
 VERBS: Mapping[str, Callable[..., Any]] = {
     "delete": lambda t, **n: t.delete("id = 2", **n),
     "update": lambda t, **n: t.update("id = 2", {"v": "v + 1"}, **n),
@@ -75,12 +82,23 @@ WITHOUT_A_COMMIT = {"createBranch", "shallowClone", "deepClone", "vacuum"}
 """They change other tables, files or references, and no version."""
 SEARCHES = {"nearestJoin", "nearDuplicateVectors", "nearDuplicates"}
 """They change nothing; their keywords are the parameters of a search, which is tested to refuse others."""
+RESUMED = {"backfill"}
+"""It commits several times and knows what is done, so it has no number."""
 
 
 def test_the_matrix_has_all_verbs() -> None:
     owners = {**dict(inspect.getmembers(LanceTable)), "merge": LanceTable.merge}
     take = {name for name, member in owners.items() if not name.startswith("_") and callable(member) and has_keywords(member)}
-    assert take == {name.partition(" ")[0] for name in VERBS} - {"merge", "executeCompaction", "executeZOrderBy"} | SEARCHES
+    assert take == {name.partition(" ")[0] for name in VERBS} - {"merge", "executeCompaction", "executeZOrderBy"} | SEARCHES | RESUMED
+
+
+def test_a_backfill_stores_a_message_with_its_results_and_refuses_a_number(table: LanceTable) -> None:
+    for wrong, name in (({"txnAppId": "job", "txnVersion": 3}, "txnAppId"), ({"commit_mesage": "a typing error"}, "commit_mesage")):
+        with pytest.raises((TypeError, InvalidOptionError), match=name):
+            table.backfill("w", twice, **wrong)
+    assert table.history(1)[0].version == 3
+    table.backfill("w", twice, commit_message="why", properties={"ticket": "7"})
+    assert (table.history(1)[0].message, table.history(1)[0].properties["ticket"]) == ("why", "7")
 
 
 def has_keywords(member: Callable[..., Any]) -> bool:

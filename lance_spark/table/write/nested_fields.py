@@ -18,7 +18,7 @@ from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_no_dots
 from lance_spark.schema.blobs import of_version
-from lance_spark.schema.schema import Field, Schema, from_arrow
+from lance_spark.schema.schema import Field, Schema, check_ids, from_arrow
 from lance_spark.schema.storage_version import StorageVersion
 from lance_spark.table.write.new_schema import numbered
 
@@ -88,14 +88,17 @@ def within(fields: Sequence[Field], columns: Iterable[pa.Field], parent: Field |
 def extended(manifest: Manifest, new: Sequence[New], first_id: int) -> tuple[Schema, list[Field]]:
     """The schema of a table with new fields, whose ids begin with `first_id`; and these fields. They are the last ones in their structs.
 
-    Raises SchemaMismatchError for a name that a struct or the table has already.
+    Raises SchemaMismatchError for a name that a struct or the table has already, and UnsupportedFeatureError if there are too few ids.
     """
-    schema, version, ids = manifest.schema, StorageVersion.parse(manifest.data_format), itertools.count(first_id)
+    schema, version = manifest.schema, StorageVersion.parse(manifest.data_format)
     made: list[Field] = []
     by_parent: dict[int | None, list[Field]] = {}
     for parent, column in new:
         (plain,) = of_version(from_arrow(pa.schema([column])), version).fields
-        added = numbered(plain, ids)
+        added = numbered(plain, itertools.count(first_id))
+        stop = max(f.id for f in added.walk()) + 1
+        check_ids(first_id, stop, [column.name])
+        first_id = stop
         made.append(added)
         siblings = by_parent.setdefault(None if parent is None else parent.id, [])
         names = {f.name.lower() for f in (*(schema.fields if parent is None else parent.children), *siblings)}

@@ -44,10 +44,10 @@ class BackfillVerbs:
         `function` is described by `lance_spark.lance_udf`, or by the arguments `inputs`, `batch_size` and `version`; a column that does not
         exist needs the `data_type` of `lance_udf`. Only rows that satisfy `where` (SQL text) are computed.
 
-        The call can be stopped at any time, and the next one goes on: finished fragments are committed, at most `fragments_per_commit` at a
-        time, and other results are kept in the table's folder `_backfill`, or in `checkpoint` (a path or URI). `num_tasks` is the number of
-        Spark tasks. If the function raises an error, `on_error` decides: "fail" raises it, "null" sets the row to null, and "skip" leaves
-        its value; see `backfillFailures`. Raises FunctionFailedError if the function failed.
+        The call can be stopped at any time, and the next one goes on: fragments are committed as soon as `fragments_per_commit` of them
+        are finished, and other results are kept in the table's folder `_backfill`, or in `checkpoint` (a path or URI). `num_tasks` is the
+        number of Spark tasks. If the function raises an error, `on_error` decides: "fail" raises it, "null" sets the row to null, and
+        "skip" leaves its value; see `backfillFailures`. Raises FunctionFailedError if the function failed.
 
         Examples:
             >>> from lance_spark import LanceTable, lance_udf
