@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Never, Self
 import pyarrow as pa
 
 from lance_spark.display.pylance_names import INSTEAD
-from lance_spark.errors import TableNotFoundError, check_type
+from lance_spark.errors import check_type
 from lance_spark.inspection.metadata_tables import metadata_table
 from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
@@ -42,7 +42,6 @@ from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
-from lance_spark.table.versions.other_formats import other_format, tables_near
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
@@ -107,12 +106,7 @@ class Dataset(SearchMethods, IndexMethods):
         """
         check_mem_wal(mem_wal)
         store = Store(uri, storage_options)
-        try:
-            snapshot = open_snapshot(
-                store, version=version, tag=tag, branch=branch, timestamp=timestamp, allow_other_stores=allow_other_stores
-            )
-        except TableNotFoundError as e:
-            raise TableNotFoundError(str(e) if other_format(store) else f"{e}{tables_near(store)}") from None
+        snapshot = open_snapshot(store, version=version, tag=tag, branch=branch, timestamp=timestamp, allow_other_stores=allow_other_stores)
         return cls(replace(snapshot, verify_checksums=verify_checksums, mem_wal=mem_wal))
 
     @classmethod

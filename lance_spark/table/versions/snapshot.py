@@ -22,7 +22,7 @@ from lance_spark.metadata.manifest import SPILLED_LINEAGE, Manifest, parse, pars
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.identity import Pin, Standing, identity, standing_at
-from lance_spark.table.versions.other_formats import how_to_read
+from lance_spark.table.versions.other_formats import how_to_read, tables_near
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
 from lance_spark.table.versions.spilled_lineage import with_lineage
@@ -250,7 +250,7 @@ def latest_version(store: Store) -> tuple[int, str]:
 
 
 def _not_found(store: Store) -> TableNotFoundError:
-    return TableNotFoundError(f"no Lance table found at {store.uri}{how_to_read(store)}")
+    return TableNotFoundError(f"no Lance table found at {store.uri}{how_to_read(store) or tables_near(store)}")
 
 
 def timestamp_of(store: Store, version: int, path: str) -> datetime:
