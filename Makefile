@@ -139,7 +139,7 @@ bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it
 bench-verbs: $(VENV)/.bench ## Time and memory of delete, update, merge, addColumns and compaction, against pylance and delta-rs (VERBS=--full: 50 million rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.verbs $(VERBS)
 
-bench-lakes: $(VENV)-spark-4.0/.test ## The same works beside Delta Lake, Iceberg and Parquet in the same Spark, which takes an hour (LAKES=--quick: few rows)
+bench-lakes: $(VENV)-spark-4.0/.test ## The same works beside Delta Lake, Iceberg and Parquet in the same Spark, which takes an hour (LAKES=--quick: few rows; LAKES="--only reads": a part)
 	$(VENV)-spark-4.0/bin/python -m pip install --quiet --no-deps jsoniq==3.0.2
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-4.0))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python $(VENV)-spark-4.0/bin/python -m bench.lakes $(LAKES)
