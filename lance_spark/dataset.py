@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Never, Self
 import pyarrow as pa
 
 from lance_spark.display.pylance_names import INSTEAD
-from lance_spark.errors import TableNotFoundError, check_type
+from lance_spark.errors import check_type
 from lance_spark.inspection.metadata_tables import metadata_table
 from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
@@ -34,7 +34,7 @@ from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, Cl
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
-from lance_spark.table.mem_wal.scan import check_no_log
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.runner import Here
@@ -42,7 +42,6 @@ from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
-from lance_spark.table.versions.other_formats import other_format, tables_near
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
@@ -107,12 +106,7 @@ class Dataset(SearchMethods, IndexMethods):
         """
         check_mem_wal(mem_wal)
         store = Store(uri, storage_options)
-        try:
-            snapshot = open_snapshot(
-                store, version=version, tag=tag, branch=branch, timestamp=timestamp, allow_other_stores=allow_other_stores
-            )
-        except TableNotFoundError as e:
-            raise TableNotFoundError(str(e) if other_format(store) else f"{e}{tables_near(store)}") from None
+        snapshot = open_snapshot(store, version=version, tag=tag, branch=branch, timestamp=timestamp, allow_other_stores=allow_other_stores)
         return cls(replace(snapshot, verify_checksums=verify_checksums, mem_wal=mem_wal))
 
     @classmethod
@@ -416,8 +410,7 @@ class Dataset(SearchMethods, IndexMethods):
             >>> table.take([2, 0, 2])["id"].to_pylist()
             [3, 1, 3]
         """
-        check_no_log(self.snapshot, "take")
-        return take(self.snapshot, indices, ScanPlan(names(columns)).checked(self.snapshot))
+        return take(with_log(self.snapshot), indices, ScanPlan(names(columns)).checked(self.snapshot))
 
     def take_blobs(
         self,
@@ -431,10 +424,8 @@ class Dataset(SearchMethods, IndexMethods):
         Pass exactly one of `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) and `indices` (numbers as for `take`). Raises
         IndexError for a row that does not exist.
         """
-        check_no_log(self.snapshot, "take_blobs")
-        return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
+        return take_blobs(with_log(self.snapshot), blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these ids (of the column `_rowid`), in the given order. Raises IndexError for an id that no row has."""
-        check_no_log(self.snapshot, "take_rows")
-        return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)).checked(self.snapshot))
+        return take_by_row_id(with_log(self.snapshot), row_ids, ScanPlan(names(columns)).checked(self.snapshot))

@@ -50,22 +50,15 @@ class Fragments(Sequence[Fragment]):
             return numbers
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
-        # A list of tuples would start the garbage collector again and again.
-        return np.fromiter(self._checked(parsed), np.int64, 4 * len(parsed)).reshape(-1, 4)
-
-    def _checked(self, parsed: Iterable[pb.FragmentCounts]) -> Iterator[int]:
-        """The numbers of `counts`, one after the other. Raises CorruptFileError for those that are too large."""
-        for f in parsed:
-            number, physical = f.id, f.physical_rows
-            deleted = f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE
-            if number > _MAX_ID:
-                raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
-            if max(physical, deleted) > _MAX_ROWS:
-                raise CorruptFileError(f"{self._name}: fragment {number} has {max(physical, deleted)} rows, expected at most 2^32")
-            yield number
-            yield physical
-            yield deleted
-            yield f.HasField("files")
+        ids = [f.id for f in parsed]
+        if max(ids, default=0) > _MAX_ID:
+            raise CorruptFileError(f"{self._name}: fragment id {max(ids)} does not fit 32 bits")
+        physical = [f.physical_rows for f in parsed]
+        deleted = [f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE for f in parsed]
+        for rows in (physical, deleted):
+            if (most := max(rows, default=0)) > _MAX_ROWS:
+                raise CorruptFileError(f"{self._name}: fragment {ids[rows.index(most)]} has {most} rows, expected at most 2^32")
+        return np.array([ids, physical, deleted, [f.HasField("files") for f in parsed]], np.int64).T
 
     def _check_files(self) -> None:
         """Raise CorruptFileError if a fragment has no data files: its rows are unreadable, and pylance rejects it."""

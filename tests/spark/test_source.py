@@ -15,6 +15,8 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from lance_spark import LanceTable
+from lance_spark.errors import TableNotFoundError
 from lance_spark.spark.reader import LancePartition
 from lance_spark.spark.source import LanceDataSource
 
@@ -148,6 +150,15 @@ def test_deleted_rows_and_added_columns(load: Load, uri: str) -> None:
     dataset.add_columns({"twice": "id * 2"})
     rows = load(uri).select("id", "twice").orderBy("id").collect()
     assert [tuple(r) for r in rows] == [(i, 2 * i) for i in range(10) if i not in (2, 7)]
+
+
+def test_a_wrong_path_names_the_table_beside_it(spark: SparkSession, tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"a": [1]}), tmp_path / "people.lance")
+    for path, hint in (("peeple.lance", "did you mean 'people.lance'"), ("", "the folder holds 1 table, such as 'people.lance'")):
+        with pytest.raises(AnalysisException, match=hint):
+            spark.read.format("lance").load(str(tmp_path / path))
+        with pytest.raises(TableNotFoundError, match=hint):
+            LanceTable.forPath(spark, str(tmp_path / path))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from lance_spark.dataset import Dataset
@@ -30,6 +31,7 @@ from lance_spark.table.indexes import create, stages
 from lance_spark.table.indexes.create import NewIndex, commit_created
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import STAGES, Optimization, commit_optimized
+from lance_spark.table.indexes.segment import attempted
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, cleanup_old_versions
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.consumers import Consumers
@@ -297,6 +299,7 @@ _INDEX = {
     **dict.fromkeys(("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), "boolean"),
     **dict.fromkeys(("num_partitions", "target_partition_size", "sample_rate", "max_iters", "num_sub_vectors", "num_bits"), "bigint"),
     **dict.fromkeys(("m", "ef_construction", "max_level"), "bigint"),
+    **{"ivf_centroids": "array<array<double>>", "pq_codebook": "array<array<array<double>>>"},
 }
 _SEGMENTS = 8
 """The number of segments that a large index is built as at least, which are the tasks."""
@@ -310,7 +313,7 @@ def _creation_stage(stage: stages.Stage[NewIndex]) -> Stage:
     def tasks(snapshot: Snapshot, before: Results, **given: Any) -> Sequence[Any]:
         return stage.tasks(snapshot, _new_index(**given), _SEGMENTS, before)
 
-    return Stage(tasks, stage.run)
+    return Stage(tasks, partial(attempted, stage.run))
 
 
 def _commit_index(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
@@ -332,7 +335,7 @@ def _optimization_stage(stage: stages.Stage[Optimization]) -> Stage:
     def tasks(snapshot: Snapshot, before: Results, **given: Any) -> Sequence[Any]:
         return stage.tasks(snapshot, _optimization(**given), _SEGMENTS, before)
 
-    return Stage(tasks, stage.run)
+    return Stage(tasks, partial(attempted, stage.run))
 
 
 def _commit_optimization(snapshot: Snapshot, done: Results, **given: Any) -> Rows:

@@ -75,13 +75,14 @@ class IndexMethods(ABC):
         train: bool = True,
         **parameters: object,
     ) -> Self:
-        """Build an index of a column of vectors: IVF_FLAT, IVF_PQ or IVF_SQ.
+        """Build an index of a column of vectors: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ.
 
         `metric` is l2 (the default), cosine, dot, or, for vectors of uint8, hamming. Parameters: `num_partitions` or
-        `target_partition_size` (the mean number of rows; else there is a partition for 4096 rows, or 8192 of PQ and SQ), `sample_rate`
-        (256, vectors for each centroid that are trained with), `max_iters` (50, steps of the training), of PQ `num_sub_vectors` (by
-        default, one for 16 dimensions) and `num_bits` (8 or 4), and given `ivf_centroids` and `pq_codebook`. Without `train`, or with too
-        few vectors, the index covers no rows until `optimize.optimize_indices()`. An existing index of the name, by default the column's
+        `target_partition_size` (the mean number of rows; else there is a partition for 4096 rows, 8192 of IVF_PQ and IVF_SQ, or 1,048,576
+        with a graph), `sample_rate` (256, vectors for each centroid that are trained with), `max_iters` (50, steps of the training), of PQ
+        `num_sub_vectors` (by default, one for 16 dimensions) and `num_bits` (8 or 4), of RQ `num_bits` (5, up to 9), of graphs `m` (20),
+        `ef_construction` (150) and `max_level` (7), and given `ivf_centroids` and `pq_codebook`. Without `train`, or with too few vectors,
+        the index covers no rows until `optimize.optimize_indices()`. An existing index of the name, by default the column's
         with "_idx", is an error unless `replace` is true. Raises InvalidOptionError for a column that the kind does not support.
 
         Examples:

@@ -100,15 +100,16 @@ def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOpti
 
 def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MergeTask]:
     """One segment for the new ones and others of an index."""
-    built = [r for r in results[TRAINING] if isinstance(r, IndexMetadata)]
+    built, models = [r for r in results[TRAINING] if isinstance(r, IndexMetadata)], models_in(results)
     refused = {r.name for r in results[TRAINING] if isinstance(r, Refused)}
     covers = _covers(snapshot) | {b.uuid: fragments_of(b) or BitMap() for b in built}
     tasks = []
     for wanted in _wanted(snapshot, how):
         name = wanted.definition.name
         new = [b for b in built if b.name == name]
-        if wanted.anew and wanted.definition.kind.trained:
-            tasks += gather_tasks(snapshot, wanted.definition, new)
+        if wanted.anew and wanted.definition.kind.trained and new:
+            # If they cannot be joined, they are built again with the model.
+            tasks += gather_tasks(snapshot, with_model(snapshot, wanted.definition, models[name]), new)
         # Without new segments, the build was refused when it was planned.
         if not wanted.anew and name not in refused and (new or not wanted.left):
             task = _merge_task(snapshot, wanted.definition, wanted.segments, new, covers, how.merge)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -20,7 +21,7 @@ from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.merge import index_files
 from lance_spark.table.indexes.optimize import definition_of
-from lance_spark.table.indexes.segment import BuildTask, Definition, build, discard, folder
+from lance_spark.table.indexes.segment import BuildTask, Definition, attempted, build, discard, discard_attempts, folder
 from lance_spark.table.scan.moved_rows import may_lack, reuse_moves
 from lance_spark.table.scan.plan import plan_group
 from lance_spark.table.scan.runner import Runner
@@ -81,22 +82,18 @@ def remap(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup], on
         new = [f for g in own for f in g.new_fragments]
         scan = plan_group(snapshot, definition.scan(snapshot), new) if definition.kind.zoned else None
         tasks.append(RemapTask(snapshot, segment, definition, own, scan))
-    with on_failure(lambda: discard(snapshot.store, *(task.uuid for task in tasks))):
-        done = runner.run(tasks, write_anew)
-    return tuple(_rewritten(task, trained) for task, trained in zip(tasks, done) if trained is not None)
+    with on_failure(lambda: discard_attempts(snapshot.store, tasks)):
+        done = runner.run(tasks, partial(attempted, write_anew))
+    return tuple(rewritten for rewritten in done if rewritten is not None)
 
 
-def _rewritten(task: RemapTask, trained: Trained) -> RewrittenIndex:
-    old = task.segment
-    return RewrittenIndex(old.uuid, task.uuid, old.details_type, old.details, old.index_version or 0, trained.files)
-
-
-def write_anew(task: RemapTask) -> Trained | None:
+def write_anew(task: RemapTask) -> RewrittenIndex | None:
     """Write one segment; None if the old one cannot be read. If this fails, the files are deleted."""
-    target = IndexTarget(task.snapshot.store, folder(task.uuid))
+    target, old = IndexTarget(task.snapshot.store, folder(task.uuid)), task.segment
     try:
         with on_failure(lambda: discard(target.store, task.uuid)):
-            return _of_zones(task, target) if task.scan is not None else _of_addresses(task, target)
+            trained = _of_zones(task, target) if task.scan is not None else _of_addresses(task, target)
+            return RewrittenIndex(old.uuid, task.uuid, old.details_type, old.details, old.index_version or 0, trained.files)
     except (CorruptFileError, UnsupportedFeatureError, MissingFileError) as e:
         _LOG.warning("%s: a segment of index %r does not follow its rows: %s", task.snapshot, task.segment.name, e)
         return None

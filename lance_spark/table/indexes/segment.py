@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from dataclasses import field as default
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -40,6 +43,22 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
 """The parameters of the kinds that have any."""
 UNSUPPORTED = ("RTREE", "FM")
 ALIASES = {"FTS": "INVERTED"}
+_COMMON_BYTES = 8
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Segmented(Protocol):
+    """A task that writes a segment: a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def uuid(self) -> bytes:
+        """The uuid of the segment."""
+
+
+Task = TypeVar("Task", bound=Segmented)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,22 @@ def rows_of(definition: Definition, scan: ScanTask, numbers: str) -> Iterator[pa
     column = Column(definition.path, definition.field.type)
     for batch in scan.read() if scan.parts else ():
         yield pa.RecordBatch.from_arrays([raw_values(column, batch), batch.column(numbers)], names=["value", "row"])
+
+
+def attempted(run: Callable[[Task], Result], task: Task) -> Result:
+    """Run a task that writes a segment, with a uuid of this attempt: Spark may run a task again, or twice at once.
+
+    Attempts have the first half of the task's uuid in common, by which `discard_attempts` finds those that were lost.
+    """
+    return run(replace(task, uuid=task.uuid[:_COMMON_BYTES] + uuid.uuid4().bytes[_COMMON_BYTES:]))
+
+
+def discard_attempts(store: Store, tasks: Iterable[Segmented]) -> None:
+    """`discard` what all attempts of tasks have written, lost ones too."""
+    common = {task.uuid[:_COMMON_BYTES] for task in tasks}
+    with contextlib.suppress(StorageError):
+        names = (name for name in store.contents(INDICES)[1] if common and _UUID.fullmatch(name))
+        discard(store, *(unique for unique in (uuid.UUID(name).bytes for name in names) if unique[:_COMMON_BYTES] in common))
 
 
 def discard(store: Store, *uuids: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from lance_spark.errors import InvalidOptionError, on_failure
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.table.indexes.segment import discard
+from lance_spark.table.indexes.segment import attempted, discard_attempts
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 
@@ -42,11 +42,12 @@ class Stage(Generic[How]):
 def run_stages(runner: Runner, snapshot: Snapshot, stages: Sequence[Stage[How]], how: How) -> Results:
     """The results of all stages. If one fails, the files of all are deleted."""
     results: list[list[IndexMetadata | Refused | None]] = []
-    with on_failure(lambda: discard(snapshot.store, *segments_in(results))), in_use(snapshot):
+    given: list[Any] = []
+    with on_failure(lambda: discard_attempts(snapshot.store, given)), in_use(snapshot):
         for stage in stages:
             tasks = stage.tasks(snapshot, how, runner.cores, results)
-            with on_failure(partial(discard, snapshot.store, *(task.uuid for task in tasks))):
-                results.append(runner.run(tasks, stage.run))
+            given += tasks
+            results.append(runner.run(tasks, partial(attempted, stage.run)))
     return results
 
 

@@ -7,7 +7,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,10 +18,15 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import LanceError
+from lance_spark.table.compaction.compaction import CompactionOptions
+from lance_spark.table.compaction.optimize import optimize
 from lance_spark.table.indexes.create import NewIndex, create_index
+from lance_spark.table.indexes.merge import MergeTask
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.table.indexes.segment import BuildTask
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.options import WriteOptions
 from tests.table.search.vectors import table, vectors
 
 ROWS = 180
@@ -78,6 +83,35 @@ class Meanwhile:
         return Here().run(tasks, function)
 
 
+@dataclass
+class Twice:
+    """Runs each task twice, as if an executor was lost after the first time; with `fails`, the last stage then fails."""
+
+    fails: bool = False
+    cores: int = 2
+
+    def run(self, tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+        lost, found = (Here().run(tasks, function) for _ in range(2))
+        if self.fails and lost and isinstance(tasks[0], MergeTask | BuildTask):
+            raise LanceError("the cluster is gone")
+        return found
+
+
+@dataclass
+class Damaging:
+    """Cuts the new segments off before they are joined."""
+
+    folder: Path
+    cores: int = 2
+
+    def run(self, tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+        for task in tasks:
+            for segment in task.segments if isinstance(task, MergeTask) else ():
+                file = self.folder / "_indices" / str(UUID(bytes=segment.uuid)) / "auxiliary.idx"
+                file.write_bytes(file.read_bytes()[:100])
+        return Here().run(tasks, function)
+
+
 CASES = [
     (stable, build, change, writer)
     for stable in ("addresses", "stable")
@@ -118,7 +152,7 @@ def check_whole(uri: str) -> None:
     theirs.validate()
     assert ours.verify().problems == ()
     used = {str(UUID(bytes=i.uuid)) for v in ours.versions() for i in Dataset.open(uri, version=v.version).snapshot.manifest.indexes}
-    assert {folder.name for folder in Path(uri, "_indices").iterdir()} <= used
+    assert {file.parent.name for file in Path(uri, "_indices").glob("*/*")} <= used
     name = next((f.name for f in ours.schema if f.name in ("vec", "v")), None)
     for q in VALUES[30:32] if name else ():
         near = {"column": name, "q": q, "k": 8, "nprobes": 4, "refine_factor": 40}
@@ -146,3 +180,41 @@ def test_a_build_beside_another_change_is_right_or_refused(
         except LanceError:
             assert changed == [Dataset.open(uri).version]
         check_whole(uri)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_task_that_is_lost_runs_again_at_once(bases: dict[str, Path], tmp_path: Path, build: str) -> None:
+    shutil.copytree(bases["stable"], tmp_path / "t")
+    uri = str(tmp_path / "t")
+    before = Dataset.open(uri)
+    with pytest.raises(LanceError, match="the cluster is gone"):
+        BUILDS[build](Twice(fails=True), before.snapshot)
+    check_whole(uri)
+    assert Dataset.open(uri).version == before.version
+    BUILDS[build](Twice(), before.snapshot)
+    Dataset.open(uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    check_whole(uri)
+    assert Dataset.open(uri).version == before.version + 1
+
+
+def test_moved_rows_are_followed_though_a_task_is_lost(bases: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(bases["addresses"], tmp_path / "t")
+    table = Dataset.open(tmp_path / "t")
+    optimize(Twice(), table.snapshot, None, CompactionOptions(), WriteOptions())
+    table = Dataset.open(tmp_path / "t")
+    assert len(table.snapshot.manifest.fragments) == 2  # one of those that the index covers, and the others
+    assert [i["fragment_ids"] for i in table.list_indices()] == [{table.snapshot.manifest.fragments[-1].id}]
+    table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    check_whole(str(tmp_path / "t"))
+
+
+def test_new_segments_that_cannot_be_joined_are_built_again(
+    bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for limit in ("MIN_SEGMENT_BYTES", "MAX_SEGMENT_BYTES"):
+        monkeypatch.setattr(f"lance_spark.table.indexes.create.{limit}", 1)
+    shutil.copytree(bases["addresses"], tmp_path / "t")
+    optimize_indices(Damaging(tmp_path / "t"), Dataset.open(tmp_path / "t").snapshot, Optimization(retrain=True), {})
+    assert "'old' is built again" in caplog.text
+    assert Dataset.open(tmp_path / "t").index_statistics("old")["num_unindexed_rows"] == 0
+    check_whole(str(tmp_path / "t"))
