@@ -130,7 +130,7 @@ bench-indexes: $(VENV)/.bench ## Lookups through scalar indexes, against pylance
 bench-search: $(VENV)/.bench ## The nearest vectors and the best texts, against pylance and faiss (SEARCH="--rows 100000")
 	$(BIN)/python -m bench.search $(SEARCH)
 
-bench-joins: $(VENV)/.bench ## A nearest join in Spark, against single searches of pylance and Spark's own plan (JOINS="--rows 100000")
+bench-joins: $(VENV)/.bench ## A nearest join in Spark, against single searches of pylance and Spark's own plan (JOINS=--quick: few rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.joins $(JOINS)
 
 bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it, beside Parquet, and the change feed
