@@ -72,11 +72,11 @@ def steps_of(
     """The steps of a join with the rows that `plan` selects, whose columns are `fields` in Spark.
 
     `asked` has the `column` of vectors (its path), `k`, the `metric`, whether the search is `exact`, the columns of the `questions`
-    (Spark's JSON), and whether those without rows are `left`.
+    (Spark's JSON), whether those without rows are `left`, and the `parameters` of a search that is not exact.
     """
     from lance_spark.table.join.plan import plan_join  # loads the decoders
 
-    given = {"k": asked["k"], "metric": asked["metric"]} | ({"use_index": False} if asked["exact"] else {})
+    given = {"k": asked["k"], "metric": asked["metric"]} | ({"use_index": False} if asked["exact"] else asked["parameters"])
     nearest = nearest_for(snapshot, quoted(tuple(asked["column"])), given)
     join, told = plan_join(snapshot, nearest, plan.predicate, False, cores)
     questions = StructType.fromJson(json.loads(asked["questions"]))
