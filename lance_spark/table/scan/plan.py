@@ -17,6 +17,7 @@ from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.parts import Part, all_live_rows, left_by, live_rows, may_have, with_own_rows, without_deleted
+from lance_spark.table.scan.selection import with_matching_pages
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
@@ -162,7 +163,7 @@ def fields_with(fields: tuple[Field, ...], more: Iterable[Field]) -> tuple[Field
     return (*fields, *(f for f in more if f.id not in there))
 
 
-def _parts(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> list[Part]:
+def whole_parts(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> list[Part]:
     """All rows of fragments: a part for each place in `chosen`. `counts` are the rows of all fragments, from `all_live_rows`.
 
     Only these fragments are parsed: a table may have a million.
@@ -226,14 +227,20 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
         first = int(np.searchsorted(ends, offset, "right"))
         before = int(ends[first - 1]) if first else 0
         moved = replace(plan, offset=plan.offset - before) if before else plan
-        return moved, _parts(snapshot, chosen[first:last], counts), ""
+        return moved, whole_parts(snapshot, chosen[first:last], counts), ""
     answer = look_up(snapshot, plan.predicate) if plan.use_scalar_index and snapshot.manifest.indexes else None
     if answer is None:
-        return plan, _parts(snapshot, chosen, counts), ""
+        parts, skipped = left_by_bounds(snapshot, plan, whole_parts(snapshot, chosen, counts))
+        return plan, parts, skipped
     ids = snapshot.manifest.lazy_fragments.ids[chosen]
     covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(ids) else np.ones(len(ids), np.bool_)
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
-    left = left_by(answer, _parts(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
+    left = left_by(answer, whole_parts(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
+    if not covered.all():
+        scanned, skipped = left_by_bounds(snapshot, plan, [part for part in left if part.found is None])
+        kept = {part.fragment.id for part in scanned}
+        left = [part for part in left if part.found is not None or part.fragment.id in kept]
+        used = f"{used}, {skipped}" if skipped else used
     if not all(part.exact for part in left):
         return plan, left, used
     plan = replace(plan, predicate=None)
@@ -241,12 +248,25 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
     return plan, [without_deleted(part, snapshot.locations) for part in left] if exact else left, used
 
 
+def left_by_bounds(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tuple[list[Part], str]:
+    """The parts, whole fragments, that the bounds of pages leave for the predicate of the plan, and what explain says of it.
+
+    With a limit, tasks look at the bounds: the first fragments may be enough.
+    """
+    if plan.predicate is None or plan.limit is not None or plan.task_limit is not None:
+        return parts, ""
+    fields = plan.fields_to_read(snapshot)
+    size = sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, fields)))
+    left = list(with_matching_pages(snapshot, plan.predicate, fields, parts, size))
+    return left, f"bounds of pages: {len(left)} of {len(parts)} fragments" if len(left) < len(parts) else ""
+
+
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Collection[int]) -> list[ScanTask]:
     """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
     task = _task(snapshot, plan, plan.fields_to_read(snapshot))
     counts = all_live_rows(snapshot)
     chosen = np.flatnonzero((counts > 0) & np.isin(snapshot.manifest.lazy_fragments.ids, list(fragments)))
-    return [_with_parts(task, [part], plan, snapshot) for part in _parts(snapshot, chosen, counts)]
+    return [_with_parts(task, [part], plan, snapshot) for part in whole_parts(snapshot, chosen, counts)]
 
 
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
