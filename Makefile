@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ bench-scale: $(VENV)/.bench ## What a table of a million fragments costs, agains
 
 bench-indexes: $(VENV)/.bench ## Lookups through scalar indexes, against pylance and sorted Parquet
 	$(WITH_JAVA) $(BIN)/python -m bench.indexes
+
+bench-clustering: $(VENV)/.bench ## What filters read of a clustered table, by the order of its rows
+	$(BIN)/python -m bench.clustering
 
 bench-search: $(VENV)/.bench ## The nearest vectors and the best texts, against pylance and faiss (SEARCH="--rows 100000")
 	$(BIN)/python -m bench.search $(SEARCH)

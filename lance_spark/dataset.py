@@ -120,6 +120,7 @@ class Dataset(SearchMethods, IndexMethods):
         data_storage_version: str | None = None,
         max_rows_per_file: int = NO_OPTIONS.max_rows_per_file,
         max_bytes_per_file: int = NO_OPTIONS.max_bytes_per_file,
+        write_order: Sequence[str] = (),
         enable_stable_row_ids: bool = False,
         transaction_properties: Mapping[str, str] | None = None,
         commit_message: str | None = None,
@@ -130,7 +131,8 @@ class Dataset(SearchMethods, IndexMethods):
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
         Columns are matched by name. A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed
-        `max_bytes_per_file`. `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
+        `max_bytes_per_file`. Rows are sorted by the columns `write_order` in portions of 128 MB.
+        `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
         {"v.lance.compression": "zstd"}, are for new tables. `transaction_properties` and `commit_message` are stored with the version;
         with `txn_app_id` and `txn_version`, the write happens only once. Raises TableAlreadyExistsError in mode "create". Raises
         SchemaMismatchError for other columns or types. Raises CommitConflictError if another writer has committed a conflicting change.
@@ -147,6 +149,7 @@ class Dataset(SearchMethods, IndexMethods):
             data_storage_version=data_storage_version,
             max_rows_per_file=max_rows_per_file,
             max_bytes_per_file=max_bytes_per_file,
+            write_order=write_order,
             stable_row_ids=enable_stable_row_ids,
             properties=transaction_properties or {},
             commit_message=commit_message,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +23,7 @@ from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from tests.namespace.partitioned.made import with_partitions
 from tests.spark.columns import rows
-from tests.spark.plans import Sql
+from tests.spark.plans import Sql, physical
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
@@ -141,6 +142,18 @@ def test_an_index_skips_fragments(spark: SparkSession, load: Load, tmp_path: Pat
     assert [row.id for row in load(uri).where("id = 1234").collect()] == [1234]
     found = scanned(spark)
     assert (found["rows selected"], found["fragments skipped"]) == ("1", "3")
+
+
+def test_bounds_of_pages_skip_fragments(spark: SparkSession, load: Load, tmp_path: Path) -> None:
+    uri = str(tmp_path / "days.lance")
+    for day in range(3):
+        rows = np.random.default_rng(day).random(1_000_000)
+        Dataset.write(uri, pa.table({"day": pa.repeat(pa.scalar(day), len(rows)), "x": rows + day}), mode="append")
+    frame = load(uri).where("x BETWEEN 1.25 AND 1.75 AND day > 0")
+    assert "bounds of pages: 1 of 3 fragments" in physical(frame)
+    expected = int((np.abs(np.random.default_rng(1).random(1_000_000) - 0.5) <= 0.25).sum())
+    assert frame.count() == expected
+    assert scanned(spark)["fragments skipped"] == "2"
 
 
 def test_a_count_from_the_manifest_reads_nothing(spark: SparkSession, load: Load, stored: Dataset) -> None:

@@ -16,12 +16,16 @@ ENCODING_TYPE = "lance.encodings21.PageLayout"
 
 @dataclass(frozen=True)
 class EncodedPage:
-    """A page of `num_rows` rows, ready to write: its buffers (uint8) in order, and the message that describes them."""
+    """A page of `num_rows` rows, ready to write: its buffers (uint8) in order, and the message that describes them.
+
+    `bounds`: see `layouts.page_bounds`.
+    """
 
     encoding_type: str
     encoding: bytes
     buffers: tuple[np.ndarray, ...]
     num_rows: int
+    bounds: bytes = b""
 
     @classmethod
     def of(cls, layout: pb.PageLayout, buffers: Sequence[np.ndarray], num_rows: int) -> EncodedPage:

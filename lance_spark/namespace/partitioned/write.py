@@ -36,6 +36,7 @@ from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.order import in_order, order_of
 from lance_spark.table.write.write import WriteTarget, delete_data_files, discard, fragment_writer
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
@@ -224,8 +225,10 @@ class _PartitionWriter:
                 self._close(next(iter(self._open)))
             self._open[key] = fragment_writer(partition.target)
         writer = self._open[key] = self._open.pop(key)  # move to the end, so that it is closed last
-        for rows in pa.Table.from_batches(partition.rows).combine_chunks().to_batches():
-            writer.write_conformed(as_leaf(rows, self._shape, partition.target.schema))
+        schema = partition.target.schema
+        together = pa.Table.from_batches(partition.rows).combine_chunks().to_batches()
+        for rows in in_order((as_leaf(b, self._shape, schema) for b in together), order_of(schema, partition.target.options.write_order)):
+            writer.write_conformed(rows)
         partition.rows, partition.size = [], 0
 
     def _close(self, key: Key) -> None:

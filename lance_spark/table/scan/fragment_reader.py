@@ -137,12 +137,14 @@ class FragmentReader:
         positions: np.ndarray = offsets - before
         return positions
 
-    def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
+    def prune_pages(
+        self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool], only_bounds: bool = False
+    ) -> spans.Spans | None:
         """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); None if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]
         if len(files) != 1:
             return None
-        offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match)
+        offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match, only_bounds)
         if offsets is None:
             return None
         live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)

@@ -18,6 +18,7 @@ from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.parts import NO_PARTS, Part, Parts, all_live_rows, left_by, live_rows, may_have, with_own_rows, without_deleted
+from lance_spark.table.scan.selection import with_matching_pages
 from lance_spark.table.scan.task import Common, ScanTask
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
@@ -163,7 +164,7 @@ def fields_with(fields: tuple[Field, ...], more: Iterable[Field]) -> tuple[Field
     return (*fields, *(f for f in more if f.id not in there))
 
 
-def _parts(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> Parts:
+def parts_at(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> Parts:
     """All rows of fragments: a part for each place in `chosen`. `counts` are the rows of all fragments, from `all_live_rows`."""
     return Parts.whole(snapshot.manifest.lazy_fragments.chosen(chosen), counts[chosen], (np.cumsum(counts) - counts)[chosen])
 
@@ -227,14 +228,20 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
         first = int(np.searchsorted(ends, offset, "right"))
         before = int(ends[first - 1]) if first else 0
         moved = replace(plan, offset=plan.offset - before) if before else plan
-        return moved, _parts(snapshot, chosen[first:last], counts), ""
+        return moved, parts_at(snapshot, chosen[first:last], counts), ""
     answer = look_up(snapshot, plan.predicate) if plan.use_scalar_index and snapshot.manifest.indexes else None
     if answer is None:
-        return plan, _parts(snapshot, chosen, counts), ""
+        parts, skipped = left_by_bounds(snapshot, plan, parts_at(snapshot, chosen, counts))
+        return plan, parts, skipped
     ids = snapshot.manifest.lazy_fragments.ids[chosen]
     covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(ids) else np.ones(len(ids), np.bool_)
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
-    left = left_by(answer, _parts(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
+    left = left_by(answer, parts_at(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
+    if not covered.all():
+        is_found = np.isin(np.arange(len(left)), list(left.found))
+        scanned, skipped = left_by_bounds(snapshot, plan, left.chosen(np.flatnonzero(~is_found)))
+        left = left.chosen(np.flatnonzero(is_found | np.isin(left.fragments.ids, scanned.fragments.ids)))
+        used = f"{used}, {skipped}" if skipped else used
     if not left.exact.all():
         return plan, left, used
     plan = replace(plan, predicate=None)
@@ -242,12 +249,25 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
     return plan, without_deleted(left, snapshot.locations) if exact else left, used
 
 
+def left_by_bounds(snapshot: Snapshot, plan: ScanPlan, parts: Parts) -> tuple[Parts, str]:
+    """The parts, whole fragments, that the bounds of pages leave for the predicate of the plan, and what explain says of it.
+
+    With a limit, tasks look at the bounds: the first fragments may be enough.
+    """
+    if plan.predicate is None or plan.limit is not None or plan.task_limit is not None:
+        return parts, ""
+    fields = plan.fields_to_read(snapshot)
+    size = float((parts.rows * row_bytes(parts, fields)).sum())
+    left = with_matching_pages(snapshot, plan.predicate, fields, parts, size)
+    return left, f"bounds of pages: {len(left)} of {len(parts)} fragments" if len(left) < len(parts) else ""
+
+
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Collection[int]) -> list[ScanTask]:
     """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
     common = _common(snapshot, plan, plan.fields_to_read(snapshot))
     counts = all_live_rows(snapshot)
     chosen = np.flatnonzero((counts > 0) & np.isin(snapshot.manifest.lazy_fragments.ids, list(fragments)))
-    parts = _parts(snapshot, chosen, counts)
+    parts = parts_at(snapshot, chosen, counts)
     groups = [parts[i : i + 1] for i in range(len(parts))]
     return _tasks(common, groups, parts.rows, parts.rows * row_bytes(parts, common.fields), plan, snapshot)
 

@@ -1,12 +1,14 @@
 """The rows of fragments that satisfy the predicate of a scan, with late materialisation.
 
 For a window of rows, the predicate's columns are read and evaluated, then the other columns of the matching rows, which are usually few;
-readers take single rows out of pages without decoding the rest.
+readers take single rows out of pages without decoding the rest. The driver skips fragments by the bounds of their pages before it cuts
+tasks: manifests have no statistics, so that it reads the metadata of files, of fragments that are large enough for this to be worth it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep, keep_rows
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
@@ -25,8 +27,9 @@ from lance_spark.reading import spans
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.scan.fragment_reader import FragmentReader, side_by_side
-from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.parts import Part, Parts
 from lance_spark.table.scan.projection import Projection
+from lance_spark.table.versions.snapshot import Snapshot
 
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
@@ -34,6 +37,11 @@ WINDOW_ROWS = 1 << 20
 _EVALUATED_ROWS = 128 << 10
 """Rows whose predicate is evaluated at once, if their columns are not too wide (see `DataFileReader.read`): a batch has costs of its own,
 and a megabyte of a column stays in the caches of a core."""
+_MOST_FRAGMENTS = 1 << 10
+"""The driver opens at most so many files, in half a second on a local disk. Tasks look at the bounds of others."""
+_LEAST_BYTES = 4 << 20
+"""To read so many bytes takes ten times as long as the metadata of their file. Smaller fragments are joined in few tasks."""
+_THREADS = 16
 
 
 def rows_of(part: Part, reader: FragmentReader) -> Rows:
@@ -61,7 +69,7 @@ class Selection:
         # A batch without columns would lose its number of rows.
         self._kept = [i for i, f in enumerate(first.fields) if f in returned or not given.fields]
         self._kept_schema = pa.schema([self._first.target.field(i) for i in self._kept])
-        self._conditions = list(_conditions(predicate, first))
+        self._conditions = list(conditions_on_columns(predicate, first))
 
     def at_once(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with all fields: most of the few rows that an index found do."""
@@ -102,13 +110,7 @@ class Selection:
 
     def _pruned(self, rows: range, reader: FragmentReader) -> Rows:
         """The rows, without pages whose statistics show that no value satisfies the predicate."""
-        left = None
-        for field, may_match in self._conditions:
-            pruned = reader.prune_pages(rows, field, may_match)
-            if pruned is not None:
-                left = pruned if left is None else spans.both(left, pruned)
-            if left is not None and not len(left):
-                break
+        left = left_by_pages(rows, reader, self._conditions)
         if left is None:
             return rows
         return range(left[0, 0], left[0, 1]) if len(left) == 1 else spans.rows(left)
@@ -145,7 +147,22 @@ def _divided(predicate: Predicate, fields: Schema, given: Schema) -> tuple[Schem
     return first, Schema(tuple(f for f in given.fields if f not in known))
 
 
-def _conditions(predicate: Predicate, first: Schema) -> Iterator[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:
+Condition = tuple[Field, Callable[[pa.Array | Bounds], bool]]
+
+
+def left_by_pages(rows: range, reader: FragmentReader, conditions: Sequence[Condition], only_bounds: bool = False) -> spans.Spans | None:
+    """The rows, without pages whose statistics show that no value satisfies a condition; None if there are no statistics."""
+    left = None
+    for field, may_match in conditions:
+        pruned = reader.prune_pages(rows, field, may_match, only_bounds)
+        if pruned is not None:
+            left = pruned if left is None else spans.both(left, pruned)
+        if left is not None and not len(left):
+            break
+    return left
+
+
+def conditions_on_columns(predicate: Predicate, first: Schema) -> Iterator[Condition]:
     """The predicate's conditions on a single column at the top level: its field, and whether some values may satisfy the condition."""
     root = predicate.root
     for condition in root.operands if isinstance(root, And) else (root,):
@@ -164,3 +181,28 @@ def _may_match(name: str, predicate: Predicate, values: pa.Array | Bounds) -> bo
         return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
     except InvalidOptionError:
         return True  # only the rows show whether one has a value that it fails on
+
+
+def with_matching_pages(snapshot: Snapshot, predicate: Predicate, fields: Schema, parts: Parts, size: float) -> Parts:
+    """The parts, whole fragments, that have a page with a row that may satisfy the predicate. `size` are the bytes to be read of all.
+
+    A fragment whose file cannot be opened stays: its task reports this.
+    """
+    if not predicate.columns or not 1 < len(parts) <= _MOST_FRAGMENTS or size < _LEAST_BYTES * len(parts):
+        return parts
+    conditions = list(conditions_on_columns(predicate, fields.select(predicate.columns)))
+    if not conditions or _left(snapshot, parts[0], conditions) is None:
+        return parts  # other writers have no bounds
+    with ThreadPoolExecutor(_THREADS) as threads:
+        left = threads.map(lambda part: _left(snapshot, part, conditions), parts)
+        return parts.chosen(np.flatnonzero([is_left is not False for is_left in left]))
+
+
+def _left(snapshot: Snapshot, part: Part, conditions: Sequence[Condition]) -> bool | None:
+    """Whether any page of the part may have a match; None if this is not known."""
+    reader = FragmentReader(part.fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
+    try:
+        left = left_by_pages(range(part.start, part.stop), reader, conditions, only_bounds=True)
+    except (CorruptFileError, UnsupportedFeatureError, StorageError, FileNotFoundError):
+        return None
+    return None if left is None else bool(len(left))

@@ -56,6 +56,7 @@ from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.merge_schema import commit_widened, widened
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.order import check_order, in_order, order_of
 
 Mode = Literal["create", "append", "overwrite"]
 
@@ -179,6 +180,7 @@ def _begin(
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
+    check_order(current.schema if current is not None and mode == "append" else schema, options.write_order)
     config = {**(current.config if current is not None else {}), **options.config}
     checked = constraints(config, current.schema if current is not None and mode == "append" else schema)
     target = WriteTarget(store, schema, data_format, mode, 0, options, table_schema, constraints=checked)
@@ -231,11 +233,16 @@ def write_fragments(
     `check` gets the rows with the columns of the target and raises for invalid ones.
     """
     writer = fragment_writer(target)
-    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
+
+    def checked() -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = conform(batch, target.schema)
             if check is not None:
                 check(rows)
+            yield rows
+
+    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
+        for rows in in_order(checked(), order_of(target.schema, target.options.write_order)):
             writer.write_conformed(rows)
         return writer.finish()
 
