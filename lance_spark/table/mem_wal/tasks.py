@@ -19,6 +19,7 @@ from lance_spark.display.words import counted as number_of
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment, LogFragment
 from lance_spark.metadata.inserted_keys import primary_key
+from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.schema.schema import Field, Schema, quoted
@@ -26,7 +27,7 @@ from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.indexed import with_tests
-from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.parts import Parts, whole_parts
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, MIN_TASK_BYTES, ScanPlan, plan_parts, plan_tasks
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.task import ScanTask, counted
@@ -186,7 +187,7 @@ class LogTable:
     """An SSTable as a table with the columns of the table that the log belongs to: fields have equal ids in both."""
 
     snapshot: Snapshot
-    parts: tuple[Part, ...]
+    parts: Parts
     has_tombstones: bool
 
 
@@ -210,7 +211,7 @@ class Log:
 
     def __str__(self) -> str:
         tables = [table for shard in self.shards for table in shard.tables]
-        rows = sum(part.num_rows for table in tables for part in table.parts)
+        rows = sum(table.parts.num_rows for table in tables)
         entries = sum(len(shard.entries.paths) for shard in self.shards)
         parts = [number_of(rows, "row"), number_of(len(tables), "SSTable"), number_of(entries, "log file")]
         return "{} in {}, and {}, of ".format(*parts) + number_of(len(self.shards), "shard")
@@ -260,13 +261,14 @@ def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
         if f.id in there and there[f.id].logical_type != f.logical_type:
             what = f"{there[f.id].logical_type} in this SSTable and {f.logical_type} in the table"
             raise CorruptFileError(f"{own}: the column {f.name!r} is {what}; mem_wal=base reads the table without it")
-    fragments: Sequence[Fragment] = own.manifest.fragments
+    parts = whole_parts(own)
+    fragments: Sequence[Fragment] = parts.fragments
     if tombstone is not None:
         # A column that the table got later may have the id of the column of tombstones.
         number = max(schema.max_field_id, own.manifest.schema.max_field_id) + 1
         schema = Schema((*schema.fields, replace(tombstone, id=number)), schema.metadata)
         fragments = [_with_id(fragment, tombstone.id, number) for fragment in fragments]
-    parts = tuple(Part(_of_log(f), 0, rows) for f, rows in zip(fragments, all_live_rows(own).tolist()) if rows)
+    parts = Parts.whole(Fragments(_of_log(fragment) for fragment in fragments), parts.rows)
     return LogTable(replace(own, manifest=replace(own.manifest, schema=schema)), parts, tombstone is not None)
 
 
