@@ -66,7 +66,10 @@ class StoredRows:
                 kept &= ~batch.column(TOMBSTONE).to_numpy(zero_copy_only=False)
             if self.shards:
                 kept[all_keys(self.shards).superseded(batch, self.rank)] = False
-            if kept.any():
+            number = int(np.count_nonzero(kept))
+            cost.rows -= batch.num_rows - number
+            cost.log_rows += number if self.rank > TABLE_RANK else 0
+            if number:
                 yield (batch if kept.all() else keep_rows(batch, pa.array(kept))).select(list(self.given))
 
 
@@ -91,6 +94,7 @@ class LoggedRows:
             kept = pc.and_kleene(kept, evaluate(self.predicate, rows))
         found = keep_rows(rows, kept)
         cost.rows += found.num_rows
+        cost.log_rows += found.num_rows
         if found.num_rows:
             yield Projection(self.given).project(found) if self.given.fields else found.select([])
 

@@ -11,10 +11,12 @@ import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lance_spark import Dataset, LanceTable
 from tests import write_ahead_logs as logs
 from tests.spark.catalog.lakes import Lake
+from tests.spark.plans import settings
 from tests.spark_session import SPARK_ERRORS
 
 
@@ -135,3 +137,13 @@ def test_a_job_merges_what_was_flushed(own: Lake, uri: str) -> None:
     [row] = own.sql(f"CALL lance.system.merge_mem_wal('{uri}')")
     assert row[1:] == (shard, 1, 0, 1, 0)
     lance.dataset(uri).validate()
+
+
+def test_dynamic_pruning_leaves_rows_of_the_log_that_match(own: Lake, uri: str, tmp_path: Path) -> None:
+    own.spark.range(6).selectExpr("id + 2 AS k", "id AS n").write.parquet(str(tmp_path / "few"))
+    few = F.broadcast(own.spark.read.parquet(str(tmp_path / "few")).where("n IN (0, 1, 5)"))
+    with settings(own.spark, adaptive__enabled="false"):
+        frame = own.spark.read.format("lance").load(uri)
+        joined = frame.join(few, frame.id == few.k).select("id", "v")
+        assert {tuple(row) for row in joined.collect()} == {(2, "new"), (3, "3"), (7, "7")}
+        assert "RuntimeFilters" in str(joined._jdf.queryExecution().executedPlan())
