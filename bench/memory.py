@@ -77,7 +77,26 @@ def _share(pid: int) -> int:
 
 def processor_seconds(pid: int) -> float:
     """How long processors have worked for the process and its descendants, those that have ended included."""
-    return sum(_ticks(one) for one in tree(pid)) / os.sysconf("SC_CLK_TCK")
+    # What a process that ends had worked moves to its parent: both are read only while none ends.
+    while True:
+        processes = _descendants(pid)
+        ticks = sum(map(_ticks, processes))
+        if _descendants(pid) == processes:
+            return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _descendants(pid: int) -> list[int]:
+    """The same as `tree`, from the parents of all processes: Linux leaves children out of its lists while others of them end."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            children.setdefault(int(status.read_text().rpartition(")")[2].split()[1]), []).append(int(status.parent.name))
+        except OSError:
+            continue  # it has ended
+    found = [pid]
+    for one in found:
+        found += sorted(children.get(one, ()))
+    return found
 
 
 def _ticks(pid: int) -> int:

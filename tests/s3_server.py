@@ -12,15 +12,15 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
-def running() -> Iterator[str]:
-    """The address of such a server in a separate process, on loopback only, with the bucket "tables"."""
+def running(log: Callable[[str], object] = lambda line: None) -> Iterator[str]:
+    """The address of such a server in a separate process, on loopback only, with the bucket "tables". `log` takes each line of its log."""
     import boto3  # the server itself does without
 
     with socket.socket() as s:
@@ -34,8 +34,8 @@ def running() -> Iterator[str]:
         if "Running on" in line:
             break
     # The server logs every request, and would wait for ever once the pipe is full.
-    log = threading.Thread(target=process.stderr.read)
-    log.start()
+    reader = threading.Thread(target=_read, args=(process.stderr, log))
+    reader.start()
     try:
         endpoint = f"http://127.0.0.1:{port}"
         urllib.request.urlopen(f"{endpoint}/moto-api/").close()
@@ -46,8 +46,13 @@ def running() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-        log.join()
+        reader.join()
         process.stderr.close()
+
+
+def _read(lines: Iterable[str], log: Callable[[str], object]) -> None:
+    for line in lines:
+        log(line)
 
 
 def _one_at_a_time(kind: type, name: str) -> None:

@@ -1,13 +1,17 @@
 """python -m bench.lakes [--quick]: the same works with lance-spark, Delta Lake, Iceberg and Parquet, which take turns.
 
-It needs an environment with PySpark 4.0 and the jars of both; `make bench-lakes` makes one. A full run also writes docs/bench-lakes.md.
+It needs an environment with PySpark 4.0 and the jars of both; `make bench-lakes` makes one. Each part of the works is measured in sessions
+of its own, and `--only` measures some parts anew: the results of all parts are kept, and docs/bench-lakes.md is made of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +19,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import data
-from bench.lakes.contestants import LAKES
+from bench.lakes.contestants import LAKES, Ours
 from bench.lakes.page import page
-from bench.lakes.turns import Contestant, measure, serve
-from bench.lakes.works import WORKS, Source
+from bench.lakes.requests import requests
+from bench.lakes.turns import Contestant, Part, measure, read_part, serve
+from bench.lakes.works import PARTS, Source, Work
 from bench.tpch import TABLES
 
 FOLDER = Path(__file__).parent.parent / "data"
 DOCS = Path(__file__).parent.parent.parent / "docs"
 QUICK_QUERIES = ("TPC-H Q1", "TPC-H Q6")
+REQUESTS = "requests"
+NAMES = [*PARTS, REQUESTS]
 NEW_KEYS = 100_000_000
 """What is added to the keys of orders that are merged as new ones."""
 
@@ -56,32 +63,57 @@ def _changed(rows: pa.Table) -> pa.Table:
 def main() -> None:
     """Measure and print, or be a contestant's process."""
     parser = argparse.ArgumentParser(prog="python -m bench.lakes", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a fiftieth of the rows, one round, and two of the queries of TPC-H")
+    parser.add_argument("--quick", action="store_true", help="few rows, one round, and two of the queries of TPC-H")
+    parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure these parts, and leave the results of others")
     parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         name, root, memory, source = given.serve
         serve(name, Path(root), memory, Source(**json.loads(source)))
         return
-    scale, wide_rows, many, memory = (0.02, 2_000, 20, "1g") if given.quick else (1.0, 200_000, 1000, "4g")
+    scale, many, memory = (0.01, 20, "1g") if given.quick else (given.scale, max(20, int(1000 * given.scale)), "4g")
     rounds = 1 if given.quick else given.rounds
-    works = [work for work in WORKS if not (given.quick and work.name.startswith("TPC-H")) or work.name in QUICK_QUERIES]
-    source = prepared(scale, wide_rows, many)
-    contestants = []
+    source = prepared(scale, int(scale * 200_000), many)
+    saved = FOLDER / f"lakes{scale:g}"
+    saved.mkdir(exist_ok=True)
+    for part in given.only:
+        if part == REQUESTS:
+            (saved / f"{part}.json").write_text(json.dumps(sent(memory)))
+            continue
+        works = [w for w in PARTS[part] if not given.quick or not w.name.startswith("TPC-H") or w.name in QUICK_QUERIES]
+        print(part, flush=True)
+        for result in measured(works, rounds, memory, source):
+            (saved / f"{part}.json").write_text(json.dumps(asdict(result)))
+    parts = {name: read_part(path) for name in PARTS if (path := saved / f"{name}.json").exists()}
+    counts = saved / f"{REQUESTS}.json"
+    text = page(parts, scale, memory, many, json.loads(counts.read_text()) if counts.exists() else {})
+    print(text)
+    if not given.quick:
+        (DOCS / "bench-lakes.md").write_text(text)
+
+
+def sent(memory: str) -> dict[str, dict[str, int]]:
+    """The requests to S3."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        return requests(Ours(Path(folder), memory).spark)
+
+
+def measured(works: list[Work], rounds: int, memory: str, source: Source) -> Iterator[Part]:
+    """The results of works in new sessions, after each round."""
+    contestants: list[Contestant] = []
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         try:
             for name in LAKES:
                 (root := Path(folder) / name).mkdir()
                 contestants.append(Contestant(name, root, memory, source))
-            measure(contestants, works, rounds)
+            for done in measure(contestants, works, rounds):
+                found = {w.name: {c.name: c.results[w.name] for c in contestants if w.name in c.results} for w in works}
+                yield Part(done, os.getloadavg()[2], {name: results for name, results in found.items() if results})
         finally:
             for contestant in contestants:
                 contestant.stop()
-    text = page(contestants, scale, rounds, memory, many)
-    print(text)
-    if not given.quick:
-        (DOCS / "bench-lakes.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,26 @@ class Measured:
     written: int | None = None
     read: int | None = None
     memory: int = 0
+
+
+Results = dict[str, dict[str, Measured]]
+"""What each contestant needed for each work."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The results of a part: how many rounds counted, and how many tasks wanted to run at its end, on average of 15 minutes."""
+
+    rounds: int
+    load: float
+    results: Results
+
+
+def read_part(path: Path) -> Part:
+    """The results that were kept in a file."""
+    kept = json.loads(path.read_text())
+    results = {work: {who: Measured(**m) for who, m in found.items()} for work, found in kept.pop("results").items()}
+    return Part(**kept, results=results)
 
 
 def serve(contestant: str, root: Path, memory: str, source: Source) -> None:
@@ -116,16 +136,19 @@ def compared(work: Work, answers: dict[str, list[str] | None]) -> None:
         raise SystemExit("\n".join([f"{work.name}: the answers differ", *(f"{who}: {answer}" for who, answer in answers.items())]))
 
 
-def measure(contestants: list[Contestant], works: Sequence[Work], rounds: int) -> None:
-    """The works in all rounds, after one that does not count; then those that are done once."""
+def measure(contestants: list[Contestant], works: Sequence[Work], rounds: int) -> Iterator[int]:
+    """The works in all rounds, after one that does not count; then those that are done once. Yields how many rounds count so far."""
     for number in range(rounds + 1):
         for work in works:
             if not work.last:
                 _turn(contestants, work, number, number > 0)
         print(f"round {number} of {rounds}", flush=True)
+        if number:
+            yield number
     for work in works:
         if work.last:
             _turn(contestants, work, 0, True)
+    yield rounds
 
 
 def _turn(contestants: list[Contestant], work: Work, number: int, counts: bool) -> None:

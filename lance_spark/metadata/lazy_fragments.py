@@ -86,22 +86,15 @@ class Fragments(Sequence[Fragment]):
         messages = [self._data[start:stop].tobytes() for start, stop in spans.tolist()]
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
-        # A list of tuples would start the garbage collector again and again.
-        return np.fromiter(self._checked(parsed), np.int64, 4 * len(parsed)).reshape(-1, 4)
-
-    def _checked(self, parsed: Iterable[pb.FragmentCounts]) -> Iterator[int]:
-        """The numbers of `counts`, one after the other. Raises CorruptFileError for those that are too large."""
-        for f in parsed:
-            number, physical = f.id, f.physical_rows
-            deleted = f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE
-            if number > _MAX_ID:
-                raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
-            if max(physical, deleted) > _MAX_ROWS:
-                raise CorruptFileError(f"{self._name}: fragment {number} has {max(physical, deleted)} rows, expected at most 2^32")
-            yield number
-            yield physical
-            yield deleted
-            yield f.HasField("files")
+        ids = [f.id for f in parsed]
+        if max(ids, default=0) > _MAX_ID:
+            raise CorruptFileError(f"{self._name}: fragment id {max(ids)} does not fit 32 bits")
+        physical = [f.physical_rows for f in parsed]
+        deleted = [f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE for f in parsed]
+        for rows in (physical, deleted):
+            if (most := max(rows, default=0)) > _MAX_ROWS:
+                raise CorruptFileError(f"{self._name}: fragment {ids[rows.index(most)]} has {most} rows, expected at most 2^32")
+        return np.array([ids, physical, deleted, [f.HasField("files") for f in parsed]], np.int64).T
 
     def _check_files(self) -> None:
         """Raise CorruptFileError if a fragment has no data files: its rows are unreadable, and pylance rejects it."""
@@ -237,11 +230,16 @@ class Fragments(Sequence[Fragment]):
         return numbers, firsts.tolist()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"name": self._name, "fields": self.fields()}
+        # Fragments without messages may be of a subclass, such as those of a write-ahead log.
+        there = self.chosen(np.flatnonzero(self._spans[:, 0] != _GIVEN)) if self._given else self
+        return {"name": self._name, "given": self._given, "fields": there.fields()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        data = np.frombuffer(state["fields"], np.uint8)
-        self.__dict__.update(Fragments.of_messages(data, run(data, 0, _FIELD)[0], state["name"]).__dict__)
+        given, data = state["given"], np.frombuffer(state["fields"], np.uint8)
+        messages, _ = run(data, 0, _FIELD)
+        spans = np.full((len(given) + len(messages), 2), _GIVEN, np.int64)
+        spans[np.isin(np.arange(len(spans)), list(given), invert=True)] = messages
+        self.__dict__.update(Fragments.of_messages(data, spans, state["name"]).__dict__, _given=given)
 
     def __len__(self) -> int:
         return len(self._spans)

@@ -19,7 +19,7 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
-from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.writer import STOPPED_AFTER_S
 from lance_spark.table.changes.replace_where import check_rows
@@ -64,6 +64,7 @@ class PartitionedWriter(DataSourceArrowWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit everything that the tasks have written. After an error the files are deleted, unless the version may exist."""
+        start_planning()
         if None in messages:
             raise LanceError(
                 f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing is committed: run the write again"

@@ -25,7 +25,7 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.command import Command
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
-from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.writer import abort_job, no_message
 from lance_spark.storage.store import Store
@@ -83,6 +83,7 @@ class RowLevelWriter(DataSourceArrowWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
+        start_planning()
         target = self._target
         parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
         try:
@@ -126,6 +127,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Create the table with the rows of all tasks. Without rows, nothing happens."""
+        start_planning()
         parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
         fragments: list[Fragment] = [fragment for part in parts for fragment in part.inserted]
         with on_refusal(lambda: write.discard(self._target, fragments)):
@@ -189,6 +191,7 @@ class ColumnsWriter(DataSourceArrowWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks as one transaction. After an error they are deleted, unless the version may exist."""
+        start_planning()
         files = [file for m in messages if isinstance(m, ColumnsMessage) for file in m.files]
         try:
             with on_refusal(partial(discard_job, self._target.write)):
@@ -225,6 +228,7 @@ class TruncationWriter(DataSourceArrowWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit."""
+        start_planning()
         if self._snapshot is not None:
             delete_all(self._snapshot, self._options)
 

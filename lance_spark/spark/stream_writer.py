@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.spark.options import SparkWriteOptions
-from lance_spark.spark.workers.import_cache import brief_errors
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.spark.writer import LanceCommitMessage, LanceWriter, no_message
 
 QUERY_ID, EPOCH_ID = "lance.streaming.queryId", "lance.streaming.epochId"
@@ -70,6 +70,7 @@ class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]
         """Commit the files of all tasks, unless this batch has been committed before. A batch without rows makes no version."""
+        start_planning()
         given = _given(messages)
         if None in messages or not given:
             raise no_message(messages.count(None), len(messages))

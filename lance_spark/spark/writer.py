@@ -20,7 +20,7 @@ from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
-from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import check_rows, replace_where
@@ -120,6 +120,7 @@ class LanceWriter(DataSourceArrowWriter):
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""
+        start_planning()
         if None in messages:
             raise no_message(messages.count(None), len(messages))
         fragments = self._fragments(messages)

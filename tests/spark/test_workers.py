@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lance_spark import Dataset
+from lance_spark.spark.source import LanceDataSource
 from tests.spark.processes import START, run
 
 DAEMON = "lance_spark.spark.daemon"
@@ -47,6 +50,25 @@ def test_a_limit_does_not_stop_the_worker(load: Load, stored: str) -> None:
             assert len(frame.collect()) == 3
         assert load(stored).first() is not None
         assert before <= workers()
+
+
+def test_the_process_that_commits_reads_no_archives_again_and_its_modules_are_no_garbage(stored: str, tmp_path: Path) -> None:
+    archive, writer = tmp_path / "packages.zip", tmp_path / "writer.pickle"
+    with zipfile.ZipFile(archive, "w") as packages:
+        packages.writestr("packed.py", "")
+    source = LanceDataSource({"path": stored})
+    writer.write_bytes(pickle.dumps(source.writer(source.schema(), overwrite=False)))
+    script = f"""
+import gc, pickle, sys, zipimport
+import packed
+from lance_spark.spark.workers.version import SPARK_VERSION
+pickle.load(open({str(writer)!r}, "rb")).commit([])
+archives = [i for i in sys.path_importer_cache.values() if isinstance(i, zipimport.zipimporter)]
+print(bool(archives) and SPARK_VERSION < (4, 2), gc.get_freeze_count() > 0)
+"""
+    environment = {**os.environ, "PYTHON_WORKER_FACTORY_PORT": "1", "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(archive)])}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lance_spark.arrow.packed import packed, unpacked
 from lance_spark.errors import CorruptFileError
+from lance_spark.index.damaged import DamagedSegmentError
 from lance_spark.table.join.plan import NearestJoin
 from lance_spark.table.search.brute_force import nearest_of_task
-from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.search.segments import PairsTask, nearest_of_pairs
 
 _QUESTION_BYTES = 32 << 20

@@ -9,7 +9,7 @@ import numpy as np
 
 from lance_spark.predicate import Predicate
 from lance_spark.schema.schema import quoted
-from lance_spark.table.mem_wal.scan import check_no_log
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.indexed import Segment
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.task import ScanTask
@@ -62,7 +62,7 @@ class NearestJoin:
 
 def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None, fast_search: bool, cores: int) -> tuple[NearestJoin, str]:
     """The join for tasks that `cores` run at once, and what it searches in words."""
-    check_no_log(snapshot, "a nearest join")
+    snapshot = with_log(snapshot)
     query = VectorSearch(nearest, prefilter=True, fast_search=fast_search)
     index = index_search(snapshot, nearest)
     others = query.others(snapshot, index)

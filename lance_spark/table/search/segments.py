@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.index.damaged import DamagedSegmentError
 from lance_spark.index.vector.best import Best, keep_nearest_of_each
 from lance_spark.index.vector.index import VectorIndex, open_index
 from lance_spark.index.vector.partition import Partition
 from lance_spark.storage.store import Store
+from lance_spark.table.mem_wal.version import with_rows
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.search.nearest import Nearest
-from lance_spark.table.versions.snapshot import Snapshot, open_pinned
+from lance_spark.table.versions.snapshot import LogRows, Snapshot, open_pinned
 
 _KEPT_BYTES = 64 << 20
 """The best rows of the queries that are searched for at once take at most so many bytes; each takes `_ROW_BYTES`."""
@@ -38,11 +40,17 @@ class Pinned:
 
     def __reduce__(self) -> tuple[Callable[..., Pinned], tuple[object, ...]]:
         own = self.snapshot
-        return _unpickled, (own.store, own.version, own.identity, own.allow_other_stores, own.verify_checksums)
+        return _unpickled, (own.log, own.store, own.version, own.identity, own.allow_other_stores, own.verify_checksums)
 
 
-def _unpickled(store: Store, version: int, identity: str, allow_other_stores: bool, verify_checksums: bool) -> Pinned:
-    return Pinned(opened(store, version, identity, allow_other_stores, verify_checksums))
+def _unpickled(log: LogRows | None, *version: Any) -> Pinned:
+    return Pinned(opened(*version) if log is None else _opened_with(log, *version))
+
+
+@lru_cache(maxsize=_OPEN_VERSIONS)
+def _opened_with(log: LogRows, *version: Any) -> Snapshot:
+    """The version with rows of its write-ahead log."""
+    return with_rows(opened(*version), log)
 
 
 @lru_cache(maxsize=_OPEN_VERSIONS)
