@@ -16,7 +16,7 @@ from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
 from lance_spark.buffers.wire import BYTES, Unusual, run, varint
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.fragment import Fragment, Reading, read_fragment, write_fragment
+from lance_spark.metadata.fragment import Fragment, HeldDeletions, LogFragment, Reading, read_fragment, write_fragment
 from lance_spark.metadata.fragment_messages import NO_FILE, column_bytes, counted, layouts, own_files
 
 _MAX_ID = 2**32 - 1
@@ -230,16 +230,11 @@ class Fragments(Sequence[Fragment]):
         return numbers, firsts.tolist()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Fragments without messages may be of a subclass, such as those of a write-ahead log.
-        there = self.chosen(np.flatnonzero(self._spans[:, 0] != _GIVEN)) if self._given else self
-        return {"name": self._name, "given": self._given, "fields": there.fields()}
+        return {"name": self._name, "fields": self.fields(), "held": {i: f for i, f in self._given.items() if _is_held(f)}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        given, data = state["given"], np.frombuffer(state["fields"], np.uint8)
-        messages, _ = run(data, 0, _FIELD)
-        spans = np.full((len(given) + len(messages), 2), _GIVEN, np.int64)
-        spans[np.isin(np.arange(len(spans)), list(given), invert=True)] = messages
-        self.__dict__.update(Fragments.of_messages(data, spans, state["name"]).__dict__, _given=given)
+        data = np.frombuffer(state["fields"], np.uint8)
+        self.__dict__.update(Fragments.of_messages(data, run(data, 0, _FIELD)[0], state["name"]).replaced(state["held"]).__dict__)
 
     def __len__(self) -> int:
         return len(self._spans)
@@ -287,6 +282,11 @@ def _numbers(fragment: Fragment) -> tuple[int, int, int, bool]:
     """The row of `Fragments.counts` of a fragment."""
     deleted = NO_FILE if fragment.deletion is None else fragment.deletion.num_deleted or 0
     return fragment.id, fragment.physical_rows, deleted, bool(fragment.files)
+
+
+def _is_held(fragment: Fragment) -> bool:
+    """Whether rows of the fragment, or which of them are deleted, are in memory only: no message says so."""
+    return isinstance(fragment, LogFragment) or isinstance(fragment.deletion, HeldDeletions)
 
 
 def _serialised(fragment: Fragment) -> bytes:

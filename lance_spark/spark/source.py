@@ -190,6 +190,7 @@ class LanceDataSource(DataSource):
         columns = paths(_shown(known), fields) if fields.fields else ()
         plan = replace(request.apply(plan, known), columns=columns, with_row_id=False, with_row_address=False)
         _check_ids(snapshot, plan)
+        join = {**join, "parameters": self._read.joins}
         return NearestReader(partial(steps_of, snapshot, plan, join, fields, request.parallelism or 1, conversion_to))
 
     def _changes_reader(self, opened: Opened, plan: ScanPlan, schema: StructType) -> LanceReader:

@@ -264,7 +264,7 @@ def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
         number = max(schema.max_field_id, own.manifest.schema.max_field_id) + 1
         schema = Schema((*schema.fields, replace(tombstone, id=number)), schema.metadata)
         fragments = [_with_id(fragment, tombstone.id, number) for fragment in fragments]
-    parts = Parts.whole(Fragments(map(_of_log, fragments)), parts.rows)
+    parts = Parts.whole(Fragments(_of_log(fragment) for fragment in fragments), parts.rows)
     return LogTable(replace(own, manifest=replace(own.manifest, schema=schema)), parts, tombstone is not None)
 
 
