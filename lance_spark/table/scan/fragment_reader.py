@@ -16,8 +16,9 @@ import pyarrow as pa
 from lance_spark.arrow.selection import keep
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file import open_data_file
+from lance_spark.file.held_file import HeldFile, HeldReader
 from lance_spark.metadata.deletion_file import read_deletions
-from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.fragment import DataFile, Fragment, LogFragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import addresses_of
 from lance_spark.metadata.row_columns import (
@@ -75,7 +76,7 @@ class FragmentReader:
         self._locations = locations
         self._stable_row_ids = stable_row_ids
         self._first_row = first_row
-        self._files: dict[str, DataFileReader] = {}
+        self._files: dict[str, DataFileReader | HeldReader] = {}
         self._sequences: dict[int, RowIds | RowVersions | None] = {}
 
     def counts(self) -> Counts:
@@ -150,6 +151,8 @@ class FragmentReader:
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
         """The values of a calculated column for these rows of the files."""
         fragment = self._fragment
+        if isinstance(fragment, LogFragment) and not (fragment.has_addresses and field_id == ROW_ADDRESS):
+            return pa.nulls(len(rows), pa.uint64())
         if field_id == FRAGMENT_ID:
             return pa.repeat(pa.scalar(fragment.id, pa.int32()), len(rows))
         if field_id == ROW_ADDRESS or (field_id == ROW_ID and not self._stable_row_ids):
@@ -196,9 +199,9 @@ class FragmentReader:
                     parts.setdefault(field.id, []).append(array)
             yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
 
-    def _open(self, file: DataFile) -> DataFileReader:
+    def _open(self, file: DataFile) -> DataFileReader | HeldReader:
         if file.path not in self._files:
-            reader = _open(file, self._locations)
+            reader = HeldReader(file) if isinstance(file, HeldFile) else _open(file, self._locations)
             if reader.num_rows != self._total:
                 raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
             file.check_version(reader.version)
