@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -62,14 +62,43 @@ class Selection:
 
     def __init__(self, predicate: Predicate, fields: Schema, given: Schema, batch_rows: int, enough: int = WINDOW_ROWS) -> None:
         self._predicate, self._batch_rows, self._enough = predicate, batch_rows, enough
-        first, rest = _divided(predicate, fields, given)
-        self._first, self._rest = Projection(first), Projection(rest)
-        self._all, self._given = Projection(fields), given.to_arrow()
-        returned = set(given.fields)
+        self._fields, self._returned = fields, given
+
+    @cached_property
+    def _all(self) -> Projection:
+        return Projection(self._fields)
+
+    @cached_property
+    def _given(self) -> pa.Schema:
+        return self._returned.to_arrow()
+
+    @cached_property
+    def _divided(self) -> tuple[Projection, Projection]:
+        first, rest = _divided(self._predicate, self._fields, self._returned)
+        return Projection(first), Projection(rest)
+
+    @property
+    def _first(self) -> Projection:
+        return self._divided[0]
+
+    @property
+    def _rest(self) -> Projection:
+        return self._divided[1]
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        """The places of the first fields that are returned."""
+        returned = set(self._returned.fields)
         # A batch without columns would lose its number of rows.
-        self._kept = [i for i, f in enumerate(first.fields) if f in returned or not given.fields]
-        self._kept_schema = pa.schema([self._first.target.field(i) for i in self._kept])
-        self._conditions = list(conditions_on_columns(predicate, first))
+        return [i for i, f in enumerate(self._first.schema.fields) if f in returned or not self._returned.fields]
+
+    @cached_property
+    def _kept_schema(self) -> pa.Schema:
+        return pa.schema([self._first.target.field(i) for i in self._kept])
+
+    @cached_property
+    def _conditions(self) -> list[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:
+        return list(conditions_on_columns(self._predicate, self._first.schema))
 
     def at_once(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with all fields: most of the few rows that an index found do."""

@@ -165,6 +165,8 @@ def counted(rows: int) -> pa.RecordBatch:
 
 def _log(task: ScanTask, cost: Cost, seconds: float) -> None:
     """Log what a task has read and skipped, for each fragment after it has been read."""
+    if not _LOG.isEnabledFor(logging.INFO):
+        return
     counts = cost.counts
     _LOG.info(
         "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s, "
