@@ -58,6 +58,8 @@ class HeldReader:
                 numbers = pa.array(some)
                 yield [take(column, numbers) for column in batch.columns]
 
-    def prune_pages(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
+    def prune_pages(
+        self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool], only_bounds: bool = False
+    ) -> spans.Spans | None:
         """There are no statistics."""
         return None
