@@ -16,6 +16,7 @@ import pyarrow as pa
 from lance_spark.arrow.selection import keep
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file import open_data_file
+from lance_spark.file.overlaid import has_overlays, overlaid
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
@@ -105,6 +106,8 @@ class FragmentReader:
         for parts, count in self._from_files(columns, rows, batch_rows):
             chosen = rows[done : done + count]
             done += count
+            if self._fragment.overlays:
+                parts = overlaid(parts, columns.stored_fields, self._fragment, _numbers(chosen), self._open_overlay)
             drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))] if len(dropped) else dropped
             if len(drop) == count:
                 continue
@@ -139,7 +142,7 @@ class FragmentReader:
     def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
         """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); None if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]
-        if len(files) != 1:
+        if len(files) != 1 or (self._fragment.overlays and has_overlays(self._fragment, field)):
             return None
         offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match)
         if offsets is None:
@@ -203,6 +206,11 @@ class FragmentReader:
                 raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
             file.check_version(reader.version)
             self._files[file.path] = reader
+        return self._files[file.path]
+
+    def _open_overlay(self, file: DataFile) -> DataFileReader:
+        if file.path not in self._files:
+            self._files[file.path] = _open(file, self._locations)
         return self._files[file.path]
 
 
