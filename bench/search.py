@@ -1,4 +1,4 @@
-"""python -m bench.search [--rows N] [--many N] [--only texts]: vector indexes that are made, the nearest vectors, and the best texts.
+"""python -m bench.search [--rows N] [--many N] [--only texts]: the nearest vectors, and the best texts.
 
 The contestants take turns; each figure is the median, warm. The indexes of the table are made by pylance, those of faiss
 have the same parameters. faiss answers with numbers of rows, the others with the column `id` of the rows.
@@ -17,7 +17,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from bench import builds, texts
+from bench import texts
 from bench.growth import markdown
 from bench.indexes import FOLDER, rounds
 from lance_spark import Dataset
@@ -127,12 +127,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--many", type=int, default=MANY, help="queries at once")
-    parser.add_argument("--only", choices=("vectors", "texts", "builds"))
-    parser.add_argument("--kind", choices=builds.KINDS, help="of the indexes that are made, only this one")
+    parser.add_argument("--only", choices=("vectors", "texts"))
     asked = parser.parse_args()
-    if asked.only in (None, "builds"):
-        made = builds.measured(vectors, asked.rows, partitions_of(asked.rows), asked.kind)
-        print(markdown([f"{asked.rows} vectors", "ours", "pylance", "ratio"], list(made)))
     if asked.only in (None, "texts"):
         columns = [f"{who}, index of {maker}" for maker in ("pylance", "ours") for who in ("ours", "pylance", "ratio")]
         print(markdown([f"ms, best {texts.K} of {asked.rows} texts", *columns], texts.measured(asked.rows, ROUNDS)))

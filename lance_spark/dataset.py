@@ -34,7 +34,7 @@ from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, Cl
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
-from lance_spark.table.mem_wal.scan import check_no_log
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.runner import Here
@@ -410,8 +410,7 @@ class Dataset(SearchMethods, IndexMethods):
             >>> table.take([2, 0, 2])["id"].to_pylist()
             [3, 1, 3]
         """
-        check_no_log(self.snapshot, "take")
-        return take(self.snapshot, indices, ScanPlan(names(columns)).checked(self.snapshot))
+        return take(with_log(self.snapshot), indices, ScanPlan(names(columns)).checked(self.snapshot))
 
     def take_blobs(
         self,
@@ -425,10 +424,8 @@ class Dataset(SearchMethods, IndexMethods):
         Pass exactly one of `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) and `indices` (numbers as for `take`). Raises
         IndexError for a row that does not exist.
         """
-        check_no_log(self.snapshot, "take_blobs")
-        return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
+        return take_blobs(with_log(self.snapshot), blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these ids (of the column `_rowid`), in the given order. Raises IndexError for an id that no row has."""
-        check_no_log(self.snapshot, "take_rows")
-        return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)).checked(self.snapshot))
+        return take_by_row_id(with_log(self.snapshot), row_ids, ScanPlan(names(columns)).checked(self.snapshot))

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
+_ANY_ORDER = frozenset({"reassoc", "contract"})
+"""LLVM's names of what a sum in any order permits. NaN and infinity remain what they are."""
 
 
 def kernel(function: F) -> F:
@@ -20,15 +22,20 @@ def kernel(function: F) -> F:
     Kernels have no bounds checks: every index must be checked before the call, or in the loop, which then returns a status. Set
     NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
-    return cast(F, _Kernel(function))
+    return cast(F, _Kernel(function, frozenset()))
+
+
+def summing(function: F) -> F:
+    """As `kernel`, for sums of floats in any order: the processor adds several numbers at once. Last digits may differ between machines."""
+    return cast(F, _Kernel(function, _ANY_ORDER))
 
 
 class _Kernel:
     """A function that is compiled on its first call. Two threads may both prepare it, which numba allows."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:
         functools.update_wrapper(self, function)
-        self._function = function
+        self._function, self._relaxed = function, relaxed
 
     def __call__(self, *arguments: Any) -> Any:
         return self._compiled(*arguments)
@@ -40,7 +47,7 @@ class _Kernel:
             from numba.core import config
 
         settings: Any = config  # its attributes are created at import
-        compiled: Any = numba.njit(nogil=True)(self._function)
+        compiled: Any = numba.njit(nogil=True, fastmath=set(self._relaxed))(self._function)
         if settings.DISABLE_JIT:
             return cast(Callable[..., Any], compiled)
         compiled.compile = _no_collection()(compiled.compile)

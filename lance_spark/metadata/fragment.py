@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
 from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
@@ -81,6 +82,18 @@ class DeletionFile:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldDeletions(DeletionFile):
+    """Deleted rows that are in no file, but only in memory: their `offsets`, ascending, as bytes of uint32."""
+
+    offsets: bytes = b""
+
+    @classmethod
+    def of(cls, offsets: np.ndarray) -> HeldDeletions:
+        """Hold these ascending offsets."""
+        return cls(False, 0, 0, len(offsets), offsets=offsets.astype(np.uint32).tobytes())
+
+
+@dataclass(frozen=True, slots=True)
 class ExternalFile:
     """A range of a file with data that is too large for the manifest; `path` is relative to the table's root."""
 
@@ -119,6 +132,16 @@ class Fragment:
     updated_at: LineageSequence | None = None
     overlays: tuple[bytes, ...] = ()
     unknown: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFragment(Fragment):
+    """Rows of a write-ahead log that are read as those of a table: they have no row ids and versions, and no place in the table.
+
+    `has_addresses`: a search numbers its rows by addresses, which mean nothing outside of it.
+    """
+
+    has_addresses: bool = False
 
 
 _SEQUENCES: Mapping[str, tuple[str, int, str]] = {

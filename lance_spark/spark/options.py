@@ -83,6 +83,15 @@ def _feed_parser(option: FeedOption) -> Callable[[str], Any]:
     return parsers[option.kind]
 
 
+JOINS = {
+    "nprobes": "how many partitions of each segment of an index are searched for each row of the left side.",
+    "minimum_nprobes": "how many are searched at first, and more as long as less than `k` rows are found.",
+    "maximum_nprobes": "how many are searched at most.",
+    "refine_factor": "so many times `k` rows are taken from an index, and their distances are computed from the vectors.",
+    "ef": "how many rows the search in a graph (HNSW) keeps.",
+}
+"""How indexes are searched for joins by nearness in Spark's own words, which have no words for it."""
+_JOIN = "For a join [APPROX NEAREST](nearest-join.md#in-sparks-own-words) with the table:"
 _OF_FEEDS = tuple(Option(o.name, "read", _feed_parser(o), o.help) for o in FEED.values())
 _OF_WRITES = tuple(Option(o.name, "write", _parser(o), _help(field, o), o.aliases) for field, o in DESCRIBED.items())
 OPTIONS = (
@@ -137,6 +146,7 @@ OPTIONS = (
     Option("prefilter", "read", flag, "`true` searches the rows of the `filter`; `false` (default) applies it to the rows that are found."),
     Option("fast_search", "read", flag, "`true` leaves out of a search what no index covers (default: `false`)."),
     Option("offset", "read", number(0), "Number of rows at the start of the result of a search that are left out."),
+    *(Option(name, "read", number(1), f"{_JOIN} {text}") for name, text in JOINS.items()),
     Option("batch_size", "read", number(1), "Maximum number of rows in one Arrow batch."),
     Option(
         "max_partition_bytes",
@@ -233,7 +243,7 @@ UNBUILT = {
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 _FOR_READING_ONLY_AND_HARMLESS = (
-    *("batch_size", "max_partition_bytes", "nanoseconds"),
+    *("batch_size", "max_partition_bytes", "nanoseconds", *JOINS),
     *("use_scalar_index", "allow_other_stores", "verify_checksums", "mem_wal"),
 )
 _SEARCHES = {"nearest", "fullTextQuery", "hybrid"}
@@ -274,6 +284,11 @@ class ReadOptions:
     prefilter: bool = False
     fast_search: bool = False
     offset: int = 0
+    nprobes: int | None = None
+    minimum_nprobes: int | None = None
+    maximum_nprobes: int | None = None
+    refine_factor: int | None = None
+    ef: int | None = None
     batch_size: int | None = None
     max_partition_bytes: int = MAX_TASK_BYTES
     fragments: frozenset[int] | None = None
@@ -299,6 +314,11 @@ class ReadOptions:
         """Whether the rows are those that a search finds."""
         return any(getattr(self, name) is not None for name in _SEARCHES)
 
+    @property
+    def joins(self) -> dict[str, int | None]:
+        """How indexes are searched for joins by nearness."""
+        return {name: getattr(self, name) for name in JOINS}
+
     def check_stream(self) -> None:
         """Raise InvalidOptionError for options that do not describe what a stream reads."""
         self.feed.check_stream()
@@ -319,6 +339,8 @@ class ReadOptions:
                 raise InvalidOptionError(f"the option {name} is for a search: give nearest, fullTextQuery or hybrid, too")
         if len(searches := [name for name in values if name in _SEARCHES]) > 1:
             raise InvalidOptionError(f"give only one of the options {', '.join(sorted(searches))}; hybrid can have routes of both")
+        if searches and (own := [name for name in JOINS if name in values]):
+            raise InvalidOptionError(f"the option {own[0]} is for joins; of a search, it is a parameter in the JSON of {searches[0]}")
         if "fragments" in values and searches:
             raise InvalidOptionError(f"the options fragments and {searches[0]} cannot be combined; a search is of all fragments")
         feed = FeedOptions(**{name: values[option.name] for name, option in FEED.items() if option.name in values})

@@ -71,6 +71,17 @@ def with_compacted(indexes: Indexes, compacted: Iterable[bytes], version: int) -
     return (*indexes[:place], changed, *indexes[place + 1 :])
 
 
+def with_new_log(indexes: Indexes) -> Indexes:
+    """The indexes of a clone or branch: its write-ahead log is its own, of which nothing has been merged, as its shards are new."""
+
+    def own(index: IndexMetadata) -> IndexMetadata:
+        details = parse_message(pb.MemWalIndexDetails, index.details, f"the details of index {MEM_WAL!r}")
+        del details.compacted_sstables[:]
+        return replace(index, details=details.SerializeToString())
+
+    return tuple(own(index) if index.name == MEM_WAL else index for index in indexes)
+
+
 def is_reuse_readable(indexes: Indexes) -> bool:
     """Whether the fragment reuse index, if there is one, is stored in the manifest in a known form."""
     return reuse_history(indexes) is not None

@@ -28,7 +28,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.conflicts_since_read import judged
-from lance_spark.table.commit.idempotence import is_done
+from lance_spark.table.commit.idempotence import is_done, with_numbers
 from lance_spark.table.commit.misplaced_versions import is_still_latest, withdrawn
 from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, adds_data_files, check_files
 from lance_spark.table.commit.put import put
@@ -88,8 +88,11 @@ def commit(
                 base, latest_at = latest, listed_at
         else:
             latest = base
-        if latest is not None and is_done(latest, transaction.properties):
-            return latest
+        if latest is not None:
+            numbered = with_numbers(latest, transaction.properties)
+            if is_done(numbered, transaction.properties):
+                return latest
+            base = numbered if base is latest else base
     names: list[str] = []
 
     def give_up() -> None:
@@ -259,6 +262,8 @@ def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -
 
 def _follow_up(snapshot: Snapshot) -> None:
     """Complete the commit of `snapshot`. Never raises, since the version exists and its files must stay."""
+    with logged(f"{snapshot}: syncing the name of the version"):
+        snapshot.store.sync(VERSIONS)
     move_hint(snapshot.store, snapshot.version)
     with logged(f"{snapshot}: cleaning up after the commit"):
         auto_cleanup(snapshot)

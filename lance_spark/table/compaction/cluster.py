@@ -40,7 +40,7 @@ from lance_spark.table.compaction.curve import (
 from lance_spark.table.compaction.task import LINEAGE, read_lineage, with_lineage
 from lance_spark.table.indexes.create import NewIndex, create_index
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
-from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.parts import Part, Parts, whole_parts
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, pack, plan_parts, plan_tasks, row_bytes
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.task import ScanTask
@@ -216,7 +216,7 @@ class _Plan:
     snapshot: Snapshot
     how: Clustering
     paths: tuple[tuple[Field, ...], ...]
-    parts: tuple[Part, ...]
+    parts: Parts
     target: WriteTarget
 
     def sort_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
@@ -237,12 +237,11 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
         raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
     check_columns(snapshot.manifest.schema, columns)
     jobs = before.jobs if columns == before.columns and not how.full else frozenset()
-    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()) if rows]
-    asked = [part for part in parts if how.fragments is None or part.fragment.id in how.fragments]
+    asked = [part for part in whole_parts(snapshot) if how.fragments is None or part.fragment.id in how.fragments]
     new = {part.fragment.id for part in asked if _job(part.fragment) not in jobs}
     # Small ones are sorted again: otherwise each small append would leave a small fragment for ever.
     small = how.target_rows_per_fragment // 2
-    chosen = tuple(part for part in asked if new and (part.fragment.id in new or part.num_rows < small))
+    chosen = Parts.of([part for part in asked if new and (part.fragment.id in new or part.num_rows < small)])
     if snapshot.manifest.has_stable_row_ids:
         _check_stable(snapshot, chosen)
     return _Plan(
@@ -274,7 +273,7 @@ def _sample_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Resu
     plan = _plan(snapshot, how)
     if not plan.parts:
         return []
-    every = max(sum(part.num_rows for part in plan.parts) // _SAMPLED_ROWS, 1)
+    every = max(plan.parts.num_rows // _SAMPLED_ROWS, 1)
     scan = ScanPlan(columns=plan.how.columns, fragments=frozenset(part.fragment.id for part in plan.parts))
     return [SampleTask(task, plan.paths, every) for task in plan_tasks(snapshot, scan, cores)]
 
@@ -311,7 +310,7 @@ def _splits(plan: _Plan, results: Results) -> tuple[tuple[Sample, ...], np.ndarr
     A place with the rows of more than one range is a range by itself.
     """
     samples = joined_samples(results[0])
-    size = sum(part.num_rows * width for part, width in zip(plan.parts, row_bytes(plan.parts, plan.snapshot.manifest.schema)))
+    size = float((plan.parts.rows * row_bytes(plan.parts, plan.snapshot.manifest.schema)).sum())
     count = int(-(-size // _RANGE_BYTES))
     if count < 2:
         return samples, _NO_SPLITS

@@ -43,6 +43,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
+from lance_spark.table.build.index_coverage import with_new_log
 from lance_spark.table.build.manifest_builder import WRITER, check_counts, feature_flags
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.manifest_store.external import external, put_manifest
@@ -197,6 +198,7 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
         branch=branch,
         tag="",
         writer=WRITER,
+        indexes=with_new_log(manifest.indexes),
         transaction_file=transaction.file_name,
         transaction=content,
         numbered=following(None, 0, manifest.version, {}),  # writes to the source do not count

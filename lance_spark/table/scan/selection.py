@@ -31,6 +31,10 @@ from lance_spark.table.scan.projection import Projection
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
 
+_EVALUATED_ROWS = 128 << 10
+"""Rows whose predicate is evaluated at once, if their columns are not too wide (see `DataFileReader.read`): a batch has costs of its own,
+and a megabyte of a column stays in the caches of a core."""
+
 
 def rows_of(part: Part, reader: FragmentReader) -> Rows:
     """The positions of the rows of a part among the rows that are not deleted."""
@@ -69,9 +73,11 @@ class Selection:
         """Those of `rows` that satisfy the predicate, with the fields that are returned."""
         known: list[pa.RecordBatch] = []
         found: list[np.ndarray] = []
+        # Who needs few rows does not wait for many.
+        at_once = self._batch_rows if self._enough < WINDOW_ROWS else max(self._batch_rows, _EVALUATED_ROWS)
         positions = self._pruned(rows, reader) if isinstance(rows, range) else rows
         start = at = 0
-        for batch in reader.read(positions, self._first, self._batch_rows):
+        for batch in reader.read(positions, self._first, at_once):
             selected = evaluate(self._predicate, batch)
             if count := selected.true_count:
                 if self._kept:
@@ -81,7 +87,7 @@ class Selection:
                     found.append(chosen + (positions[0] + at) if isinstance(positions, range) else positions[at + chosen])
             at += batch.num_rows
             if not self._rest.schema.fields:
-                yield from known
+                yield from (part for selected_rows in known for part in _cut(selected_rows, self._batch_rows))
                 known.clear()
             elif found and (at == len(positions) or at - start >= WINDOW_ROWS or sum(map(len, found)) >= self._enough):
                 yield from self._together(known, reader.read(np.concatenate(found), self._rest, self._batch_rows))
@@ -116,6 +122,11 @@ class Selection:
         for parts in side_by_side([(batch.columns for batch in concatenated(known)), (batch.columns for batch in rest)]):
             columns = dict(zip(names, [column for part in parts for column in part]))
             yield pa.RecordBatch.from_arrays([columns[name] for name in self._given.names], schema=self._given)
+
+
+def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of at most so many."""
+    return (batch.slice(start, most) for start in range(0, batch.num_rows, most))
 
 
 def concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.metadata.fragment import BasePath, Fragment
 from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
@@ -52,10 +53,34 @@ class _Identified(Protocol):
 
 
 @dataclass(frozen=True)
+class LogRows:
+    """The rows of a version's write-ahead log as `added` fragments, whose SSTables are in `folders`.
+
+    In the fragments `masked`, the rows of the table that the log replaces, `replaced` in number, are deleted.
+    """
+
+    masked: tuple[Fragment, ...]
+    added: tuple[Fragment, ...]
+    folders: tuple[BasePath, ...]
+    replaced: int
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of the log."""
+        return sum(f.physical_rows - (f.deletion.num_deleted or 0 if f.deletion else 0) for f in self.added)
+
+    @property
+    def first_address(self) -> int:
+        """Addresses from this one on are those of rows of the log."""
+        return self.added[0].id << 32 if self.added else 2**64
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One version of a table: its manifest, and the path of the manifest file in `store`. A branch has its own store, in `tree/`.
 
-    `mem_wal` says whether reads return the rows of its write-ahead log, too.
+    `mem_wal` says whether reads return the rows of its write-ahead log, too. `log`: these rows are in the manifest, which is not stored
+    like this, see `mem_wal.version`.
     """
 
     store: Store
@@ -64,6 +89,7 @@ class Snapshot:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     mem_wal: MemWal = "merged"
+    log: LogRows | None = None
 
     @property
     def version(self) -> int:

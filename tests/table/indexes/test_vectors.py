@@ -79,7 +79,7 @@ def test_bytes_are_indexed_by_their_bits(tmp_path: Path, kind: str) -> None:
         *(("IVF_HNSW_FLAT", {"metric": "cosine"}), ("IVF_HNSW_SQ", {"m": 4, "ef_construction": 20}), ("IVF_HNSW_PQ", PQ)),
     ],
 )
-@pytest.mark.parametrize("shape", ["clustered", "uniform"])
+@pytest.mark.parametrize("shape", ["clustered", pytest.param("uniform", marks=pytest.mark.slow)])
 def test_recall_and_size_are_those_of_an_index_of_pylance(tmp_path: Path, kind: str, given: dict[str, Any], shape: str) -> None:
     """With the same centroids: otherwise those of pylance, which begin at random, decide."""
     rng = np.random.default_rng(0)

@@ -5,57 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.index.vector.compared import BIT_COUNTS, DOT, HAMMING
-from lance_spark.kernels.kernel import kernel
-
-_LANES = 8
-"""Sums that are kept apart, so that the processor adds several numbers at once."""
+from lance_spark.kernels.kernel import kernel, summing
 
 
-@kernel
+@summing
 def between(how: int, points: np.ndarray, a: int | np.int64, b: int | np.int64) -> np.float32:
     """The distance of the rows `a` and `b`: squared l2, `1 - a.b` (DOT) or differing bits (HAMMING)."""
-    width = points.shape[1]
+    width, total = points.shape[1], np.float32(0)
     if how == HAMMING:
         bits = 0
         for j in range(width):
             bits += BIT_COUNTS[np.uint8(points[a, j]) ^ np.uint8(points[b, j])]
         return np.float32(bits)
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0)
-    whole = width - width % _LANES
     if how == DOT:
-        for j in range(0, whole, _LANES):
-            s0 += np.float32(points[a, j]) * np.float32(points[b, j])
-            s1 += np.float32(points[a, j + 1]) * np.float32(points[b, j + 1])
-            s2 += np.float32(points[a, j + 2]) * np.float32(points[b, j + 2])
-            s3 += np.float32(points[a, j + 3]) * np.float32(points[b, j + 3])
-            s4 += np.float32(points[a, j + 4]) * np.float32(points[b, j + 4])
-            s5 += np.float32(points[a, j + 5]) * np.float32(points[b, j + 5])
-            s6 += np.float32(points[a, j + 6]) * np.float32(points[b, j + 6])
-            s7 += np.float32(points[a, j + 7]) * np.float32(points[b, j + 7])
-        for j in range(whole, width):
-            s0 += np.float32(points[a, j]) * np.float32(points[b, j])
-        return np.float32(1) - (((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7)))
-    for j in range(0, whole, _LANES):
-        d0 = np.float32(points[a, j]) - np.float32(points[b, j])
-        d1 = np.float32(points[a, j + 1]) - np.float32(points[b, j + 1])
-        d2 = np.float32(points[a, j + 2]) - np.float32(points[b, j + 2])
-        d3 = np.float32(points[a, j + 3]) - np.float32(points[b, j + 3])
-        d4 = np.float32(points[a, j + 4]) - np.float32(points[b, j + 4])
-        d5 = np.float32(points[a, j + 5]) - np.float32(points[b, j + 5])
-        d6 = np.float32(points[a, j + 6]) - np.float32(points[b, j + 6])
-        d7 = np.float32(points[a, j + 7]) - np.float32(points[b, j + 7])
-        s0 += d0 * d0
-        s1 += d1 * d1
-        s2 += d2 * d2
-        s3 += d3 * d3
-        s4 += d4 * d4
-        s5 += d5 * d5
-        s6 += d6 * d6
-        s7 += d7 * d7
-    for j in range(whole, width):
-        rest = np.float32(points[a, j]) - np.float32(points[b, j])
-        s0 += rest * rest
-    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+        for j in range(width):
+            total += np.float32(points[a, j]) * np.float32(points[b, j])
+        return np.float32(1) - total
+    for j in range(width):
+        apart = np.float32(points[a, j]) - np.float32(points[b, j])
+        total += apart * apart
+    return total
 
 
 @kernel

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_spark.index.vector.rq import RaBitQuantizer
 from lance_spark.index.vector.rq_layout import ex_codes, packed_ex_codes
-from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.kernel import summing
 
 DEFAULT_BITS = 5
 
@@ -62,7 +62,7 @@ def rabit_codes(quantizer: RaBitQuantizer, vectors: np.ndarray, own_centroids: n
     return columns
 
 
-@kernel
+@summing
 def add_ex_codes(apart: np.ndarray, bits: int, scales: np.ndarray, finer: np.ndarray, out: np.ndarray) -> None:
     """Store in `out` (uint8) the size of each number of each row of `apart` (float32) in 2 to the power of `bits` steps.
 

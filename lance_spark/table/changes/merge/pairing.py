@@ -23,7 +23,7 @@ TARGET, SOURCE = "target", "source"
 """The structs that formulas over pairs find the columns of the table and of the source in."""
 _ROWS = "rows"
 _SCAN_ROWS, _JOINED_ROWS, _MAX_CANDIDATES = 1 << 17, 1 << 20, 1 << 16
-"""How many rows of the table are paired at once: an index of the source serves any batch, while a join reads the whole source again."""
+"""How many rows of the table are looked up in an index of the source at once, and how many are joined: a join has a cost of its own."""
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Row numbers in a batch of the table, and in the source, of pairs."""
@@ -68,20 +68,16 @@ class ByCondition:
 
     def pairs(self, batch: pa.RecordBatch) -> Iterator[Rows]:
         """The candidates of the index for which the condition is true."""
-        for rows, source in self._index.candidates(batch):
+        target = sides({TARGET: batch}, batch.num_rows)
+        for rows, source in self._index.candidates([calculate(formula, target) for formula, _ in equal_values(self.on)]):
             together = {TARGET: taken(batch, rows), SOURCE: taken(self.source, source, columns_of([self.on], SOURCE))}
             true = is_true(self.on, sides(together, len(rows)))
             yield rows[true], source[true]
 
     @cached_property
     def _index(self) -> _SourceIndex:
-        keys = equal_values(self.on)
         pairs = sides({SOURCE: self.source}, self.source.num_rows)
-        hashes, valid = key_hashes([calculate(source, pairs) for _, source in keys])
-        rows = np.arange(len(hashes)) if valid is None else np.flatnonzero(valid)
-        rows = rows[np.argsort(hashes[rows], kind="stable")]
-        distinct, starts, counts = np.unique(hashes[rows], return_index=True, return_counts=True)
-        return _SourceIndex(tuple(target for target, _ in keys), KeySet(distinct), rows, starts, counts)
+        return _indexed([calculate(source, pairs) for _, source in equal_values(self.on)])
 
     def __getstate__(self) -> dict[str, object]:
         return {"source": self.source, "on": self.on}
@@ -102,34 +98,59 @@ class ByKeys:
     is_empty = False
 
     def pairs(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """One piece: a join of the keys."""
-        source, rows = equal_keys(self._keys, pa.Table.from_batches([batch]), self.columns)
-        yield rows, source
+        """One piece: a join of the keys, of those rows on both sides whose hashes are on both, if the type has hashes."""
+        keys = pa.Table.from_batches([batch]).select(list(self.columns))
+        if self._index is None or keys.schema.types != self._keys.schema.types:
+            source, rows = equal_keys(self._keys, keys, self.columns)
+            yield rows, source
+            return
+        few, places = self._index.found(batch.select(list(self.columns)))
+        if len(few):
+            of_source = self._index.rows_at(places)
+            source, rows = equal_keys(take_rows(self._keys, pa.array(of_source)), take_rows(keys, pa.array(few)), self.columns)
+            yield few[rows], of_source[source]
 
     @cached_property
     def _keys(self) -> pa.Table:
         fields = Schema(tuple(f for f in self.schema.fields if f.name in self.columns))
         batches = [conform(batch, fields) for batch in self.source.to_batches()]
-        return pa.Table.from_batches(batches, schema=pa.schema([f.to_arrow() for f in fields.fields]))
+        return pa.Table.from_batches(batches, schema=pa.schema([f.to_arrow() for f in fields.fields])).select(list(self.columns))
+
+    @cached_property
+    def _index(self) -> _SourceIndex | None:
+        """None if the keys have no hashes."""
+        if not all(are_hashed(t) for t in self._keys.schema.types):
+            return None
+        return _indexed([joined(column.chunks) if column.num_chunks else pa.array([], column.type) for column in self._keys.columns])
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"source": self.source, "columns": self.columns, "schema": self.schema}
+
+
+def _indexed(keys: Sequence[pa.Array]) -> _SourceIndex:
+    hashes, valid = key_hashes(keys)
+    rows = np.arange(len(hashes)) if valid is None else np.flatnonzero(valid)
+    rows = rows[np.argsort(hashes[rows], kind="stable")]
+    in_order = hashes[rows]
+    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]])) if len(rows) else np.empty(0, np.int64)
+    return _SourceIndex(KeySet(in_order[starts]), rows, starts, np.diff(starts, append=len(rows)))
 
 
 @dataclass(frozen=True)
 class _SourceIndex:
-    """The rows of a source by the hash of their keys, which are the values `target` of rows of the table.
+    """The rows of a source by the hash of their keys.
 
     `rows` are the row numbers by hash; those with the hash number i of `keys` are the `counts[i]` from `starts[i]`.
     """
 
-    target: tuple[Formula, ...]
     keys: KeySet
     rows: np.ndarray
     starts: np.ndarray
     counts: np.ndarray
 
-    def candidates(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """Pairs whose keys have equal hashes; a bounded number at once."""
-        pairs = sides({TARGET: batch}, batch.num_rows)
-        rows, places = self.keys.find([calculate(formula, pairs) for formula in self.target])
+    def candidates(self, keys: Sequence[pa.Array]) -> Iterator[Rows]:
+        """Pairs of rows of the table with these `keys` and of the source, whose hashes are equal; a bounded number at once."""
+        rows, places = self.keys.find(keys)
         counts = self.counts[places]
         ends = np.cumsum(counts)
         start = 0
@@ -139,6 +160,18 @@ class _SourceIndex:
             within = np.arange(some.sum()) - np.repeat(np.cumsum(some) - some, some)
             yield np.repeat(rows[start:stop], some), self.rows[np.repeat(self.starts[places[start:stop]], some) + within]
             start = stop
+
+    def found(self, keys: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the table whose hash a row of the source has, and the places of these hashes."""
+        parts = [self.keys.find(keys.slice(start, _SCAN_ROWS).columns) for start in range(0, keys.num_rows, _SCAN_ROWS)]
+        rows = [part + i * _SCAN_ROWS for i, (part, _) in enumerate(parts)]
+        return np.concatenate(rows), np.concatenate([places for _, places in parts])
+
+    def rows_at(self, places: np.ndarray) -> np.ndarray:
+        """The rows of the source with the hashes at these places, each once."""
+        wanted = np.zeros(len(self.counts), np.bool_)
+        wanted[places] = True
+        return self.rows[np.repeat(wanted, self.counts)]
 
 
 def equal_values(on: Predicate) -> list[tuple[Formula, Formula]]:
