@@ -1,4 +1,4 @@
-"""Writes one data file of storage version 2.0, 2.1 or 2.2 as a stream. Implements "File Layout" of the file format specification.
+"""Writes one data file of storage version 2.0, 2.1, 2.2 or 2.3 as a stream. Implements "File Layout" of the file format specification.
 
 On disk: the buffers of the pages as they fill up, the checksum table, global buffer 0 (schema and row count), the metadata of each column,
 the offset tables of both, the checksum trailer, the footer.

@@ -8,6 +8,7 @@ the manifest message are positions in the file, so they are never copied to anot
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,12 +70,13 @@ V2_FORMAT = 4
 TABLE_CONFIG = 8
 BASE_PATHS = 16
 NO_TRANSACTION_FILES = 32
+OVERLAYS = 64
 COVERING_COLUMNS = 128
 MIXED_FILE_VERSIONS = 256
 REUSE_TRANSITIONS = 1024
 SPILLED_LINEAGE = 2048
 MANAGED_BLOBS = 16384
-_FLAG_NAMES = {64: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
+_FLAG_NAMES = {OVERLAYS: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
 _FLAG_NAMES |= {MIXED_FILE_VERSIONS: "files of different versions", REUSE_TRANSITIONS: "transitions of the fragment reuse index"}
 _FLAG_NAMES |= {SPILLED_LINEAGE: "row lineage in data files", MANAGED_BLOBS: "managed blobs"}
 
@@ -86,6 +88,9 @@ PAIRED = MIXED_FILE_VERSIONS | REUSE_TRANSITIONS | MANAGED_BLOBS
 READABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | PAIRED
 READABLE |= COVERING_COLUMNS | SPILLED_LINEAGE
 WRITABLE = READABLE
+
+OVERLAYS_VARIABLE = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
+"""The environment variable, of any value, with which pylance reads tables with overlays, whose format is unstable."""
 
 T = TypeVar("T", bound=Message)
 
@@ -160,7 +165,13 @@ def check_writable(manifest: Manifest, table: str) -> None:
     if unknown := manifest.writer_flags & ~WRITABLE:
         raise UnsupportedFeatureError(
             f"{table}, version {manifest.version}, has writer feature flags that are not supported: {describe(unknown)}"
+            + ("; compact it with pylance, which leaves no overlays" if unknown == OVERLAYS else "")
         )
+
+
+def overlaid_fragments(manifest: Manifest) -> tuple[Fragment, ...]:
+    """The fragments that have overlays."""
+    return tuple(f for f in manifest.fragments if f.overlays) if manifest.reader_flags & OVERLAYS else ()
 
 
 def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
@@ -173,8 +184,11 @@ def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
         if half := (message.reader_feature_flags ^ message.writer_feature_flags) & PAIRED:
             what = "only the reader or the writer feature flag of pairs"
             raise CorruptFileError(f"version {message.version} is corrupt: it has {what}: {describe(half)}")
-        if unknown := message.reader_feature_flags & ~READABLE:
-            raise UnsupportedFeatureError(f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}")
+        readable = READABLE | OVERLAYS if OVERLAYS_VARIABLE in os.environ else READABLE
+        if unknown := message.reader_feature_flags & ~readable:
+            what = f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}"
+            advice = f"; they are unstable, and read if the environment variable {OVERLAYS_VARIABLE} is set" if unknown == OVERLAYS else ""
+            raise UnsupportedFeatureError(what + advice)
         return _read(data, end, message, fragments, name)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{name}: {e}") from e

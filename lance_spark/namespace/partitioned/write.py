@@ -17,7 +17,7 @@ from typing import Literal
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, logged, on_failure
-from lance_spark.file.supported_types import WRITABLE, check_supported
+from lance_spark.file.supported_types import WRITABLE, check_supported, warn_if_unstable
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.namespace.partitioned.destinations import Key, Place, Places, groups, keys
@@ -244,10 +244,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     snapshot = None if place.leaf is None else open_leaf(version, place.leaf)
     if place.leaf is None or snapshot is None:
         data_format = options.data_storage_version or DEFAULT_FORMAT
-        if data_format not in WRITABLE:
-            raise UnsupportedFeatureError(
-                f"writing data files of storage version {data_format} is not supported; use {', '.join(WRITABLE)}"
-            )
+        warn_if_unstable(data_format, store.uri)
         schema = new_schema(version.schema, WRITABLE[data_format], options.column_options)
         check_supported(schema, WRITABLE[data_format])
         return WriteTarget(store, schema, data_format, "append", 0, options, job=target.job, since=target.since)

@@ -19,7 +19,7 @@ from lance_spark.errors import (
     on_refusal,
 )
 from lance_spark.metadata.locations import DATA
-from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
@@ -54,6 +54,7 @@ from lance_spark.table.versions.snapshot import (
     reopened,
     standing,
 )
+from lance_spark.table.versions.spilled_lineage import transaction_with_lineage, with_lineage
 
 
 def commit(
@@ -173,6 +174,9 @@ def _next(
     """
     manifest = current.manifest if current else None
     try:
+        if current is not None:
+            transaction = transaction_with_lineage(transaction, manifest, current.locations)
+            manifest = with_lineage(current.manifest, current.locations)
         source = _restored(store, transaction.operation, manifest)
         manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
         if current is not None:
@@ -312,4 +316,6 @@ def _restored(store: Store, operation: Operation, current: Manifest | None) -> M
     """The manifest that a Restore brings back; None for other operations."""
     if not isinstance(operation, Restore):
         return None
-    return separated(open_snapshot(store, version=operation.version), highest_fragment_id(current) + 1 if current else 0)
+    restored = open_snapshot(store, version=operation.version)
+    check_writable(restored.manifest, store.uri)
+    return separated(restored, highest_fragment_id(current) + 1 if current else 0)

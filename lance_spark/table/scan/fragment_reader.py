@@ -17,6 +17,7 @@ from lance_spark.arrow.selection import keep
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file import open_data_file
 from lance_spark.file.held_file import HeldFile, HeldReader
+from lance_spark.file.overlaid import has_overlays, overlaid
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment, LogFragment
 from lance_spark.metadata.locations import Locations
@@ -77,12 +78,13 @@ class FragmentReader:
         self._stable_row_ids = stable_row_ids
         self._first_row = first_row
         self._files: dict[str, DataFileReader | HeldReader] = {}
+        self._overlays: dict[str, DataFileReader] = {}
         self._sequences: dict[int, RowIds | RowVersions | None] = {}
 
     def counts(self) -> Counts:
         """The cost of reading so far. Files that were not opened count with their size from the manifest."""
         total = Counts(bytes=sum(f.size or 0 for f in self._fragment.files if f.path not in self._files))
-        for reader in self._files.values():
+        for reader in (*self._files.values(), *self._overlays.values()):
             total.add(reader.counts)
         return total
 
@@ -106,6 +108,8 @@ class FragmentReader:
         for parts, count in self._from_files(columns, rows, batch_rows):
             chosen = rows[done : done + count]
             done += count
+            if self._fragment.overlays:
+                parts = overlaid(parts, columns.stored_fields, self._fragment, _numbers(chosen), self._open_overlay)
             drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))] if len(dropped) else dropped
             if len(drop) == count:
                 continue
@@ -142,7 +146,7 @@ class FragmentReader:
     ) -> spans.Spans | None:
         """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); None if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]
-        if len(files) != 1:
+        if len(files) != 1 or (self._fragment.overlays and has_overlays(self._fragment, field)):
             return None
         offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match, only_bounds)
         if offsets is None:
@@ -209,6 +213,11 @@ class FragmentReader:
             file.check_version(reader.version)
             self._files[file.path] = reader
         return self._files[file.path]
+
+    def _open_overlay(self, file: DataFile) -> DataFileReader:
+        if file.path not in self._overlays:
+            self._overlays[file.path] = _open(file, self._locations)
+        return self._overlays[file.path]
 
 
 def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, np.ndarray]:

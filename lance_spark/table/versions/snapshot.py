@@ -19,14 +19,14 @@ from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFile
 from lance_spark.metadata.fragment import BasePath, Fragment
 from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
-from lance_spark.metadata.manifest import SPILLED_LINEAGE, Manifest, parse, parse_timestamp
+from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.identity import Pin, Standing, identity, standing_at
 from lance_spark.table.versions.other_formats import how_to_read, tables_near
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
-from lance_spark.table.versions.spilled_lineage import with_lineage
+from lance_spark.table.versions.spilled_lineage import read_spilled
 
 MemWal = Literal["merged", "base"]
 MEM_WALS: tuple[MemWal, ...] = get_args(MemWal)
@@ -117,7 +117,8 @@ class Snapshot:
     @cached_property
     def locations(self) -> Locations:
         """The locations of the version's files, and what stays in memory of them."""
-        return Locations(self.store, self.manifest.base_paths, self.allow_other_stores, self.verify_checksums)
+        bases, trusted = self.manifest.base_paths, self.allow_other_stores
+        return Locations(self.store, bases, trusted, self.verify_checksums, read_spilled=read_spilled)
 
     def __str__(self) -> str:
         return f"{self.store.uri}, version {self.version}"
@@ -354,8 +355,7 @@ def _parsed(store: Store, version: int, path: str, data: bytes, allow_other_stor
     manifest = parse(data, f"{store.uri}/{path}", version)
     if manifest.branch is not None and not is_branch_name(manifest.branch):
         raise CorruptFileError(f"{store.uri}/{path}: the manifest has the invalid branch name {manifest.branch!r}")
-    found = Snapshot(store, manifest, path, allow_other_stores)
-    return replace(found, manifest=with_lineage(manifest, found.locations)) if manifest.reader_flags & SPILLED_LINEAGE else found
+    return Snapshot(store, manifest, path, allow_other_stores)
 
 
 def find_version(store: Store, version: int, allow_other_stores: bool = False) -> Snapshot | None:

@@ -81,7 +81,8 @@ class WriteOptions:
         None,
         "data_storage_version",
         "storage version",
-        "The file format of a new table: 2.0, 2.1 or 2.2 (default, also called `stable`). An existing table keeps its format.",
+        "The file format of a new table: 2.0, 2.1, 2.2 (default, also called `stable`) or 2.3 (unstable). "
+        "An existing table keeps its format.",
         "file_format_version",
         of_tables=True,
     )

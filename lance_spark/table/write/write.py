@@ -28,12 +28,11 @@ from lance_spark.errors import (
     StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     logged,
     on_failure,
     on_refusal,
 )
-from lance_spark.file.supported_types import WRITABLE, check_supported
+from lance_spark.file.supported_types import WRITABLE, check_supported, storage_version, warn_if_unstable
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
@@ -177,6 +176,7 @@ def _begin(
     elif current is not None and mode == "append":
         schema = _appended(current, arrow_schema)
     else:
+        warn_if_unstable(data_format, store.uri)
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
@@ -216,10 +216,7 @@ def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
     keeps = current is not None and (mode == "append" or options.data_storage_version is None)
     data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
-    if data_format not in WRITABLE:
-        known = ", ".join(WRITABLE)
-        advice = "; overwriting the table with one of these is possible" if keeps else ""
-        raise UnsupportedFeatureError(f"writing data files of storage version {data_format} is not supported; use {known}{advice}")
+    storage_version(data_format, "; overwriting the table with one of these is possible" if keeps else "")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
         raise InvalidOptionError("stable row ids can be enabled only when a table is created; this table has none")
     return data_format
