@@ -68,20 +68,13 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
     return out
 
 
-def unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, of: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Single values: value `at[i]` of the block `of[i]`; block j is packed to `widths[j]` bits at word `starts[j]`.
-
-    The caller has checked the blocks.
-    """
-    out = empty(len(at), words.dtype)
-    _unpack_values(words, starts, widths, of, at, out)
-    return out
-
-
 def pick_values(
     words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray
 ) -> np.ndarray | None:
-    """As `unpack_values`, for blocks of `sizes` bytes and `counts` values, each after a word with its width. None if one is invalid."""
+    """Single values: value `at[i]` of the block `of[i]`; block j has `counts[j]` values in `sizes[j]` bytes after a word with its width.
+
+    None if a block is invalid.
+    """
     out, widths = empty(len(at), words.dtype), np.empty(len(starts), np.int64)
     if not _check_blocks(words, starts, sizes, counts, widths):
         return None

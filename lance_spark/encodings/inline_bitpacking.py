@@ -17,7 +17,6 @@ from lance_spark.encodings.fastlanes import (
     pack_blocks,
     pick_values,
     unpack_blocks,
-    unpack_values,
     word_type,
 )
 from lance_spark.errors import CorruptFileError
@@ -47,8 +46,8 @@ class InlineBitpacking(Encoding):
         words, starts = chunk_words(chunks, self.uncompressed_bits_per_value)
         values = pick_values(words, starts, chunks.sizes[0], chunks.counts, of, at)
         if values is None:
-            words, starts, widths = self._packed(chunks)  # raises the error
-            values = unpack_values(words, starts, widths, of, at)
+            self._packed(chunks)  # raises the error
+        assert values is not None
         return FixedWidth(self.uncompressed_bits_per_value, values.view(np.uint8), len(at))
 
     def _packed(self, chunks: Chunks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -88,11 +88,10 @@ def commit(
                 base, latest_at = latest, listed_at
         else:
             latest = base
-        if latest is not None:
-            numbered = with_numbers(latest, transaction.properties)
-            if is_done(numbered, transaction.properties):
-                return latest
-            base = numbered if base is latest else base
+        numbered = None if latest is None else with_numbers(latest, transaction.properties)
+        if latest is not None and numbered is not None and is_done(numbered, transaction.properties):
+            return latest
+        base = numbered if base is latest else base
     names: list[str] = []
 
     def give_up() -> None:

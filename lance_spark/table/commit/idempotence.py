@@ -43,14 +43,11 @@ def is_done(latest: Snapshot, properties: Mapping[str, str]) -> bool:
 
 
 def with_numbers(latest: Snapshot, properties: Mapping[str, str]) -> Snapshot:
-    """`latest` with what the history has to be searched for to answer `is_done`.
+    """`latest` with what the history has to be searched for to answer `is_done` for the application that is named.
 
     The version that is made of it has that, too, so that the history is not searched again for the next application.
     """
-    app = properties.get(APP_ID)
-    if app is None or number_of(properties, app) is None:
-        return latest
-    numbered = _known(latest, app)
+    numbered = _known(latest, properties[APP_ID])
     return replace(latest, manifest=replace(latest.manifest, numbered=numbered)) if numbered.fits else latest
 
 

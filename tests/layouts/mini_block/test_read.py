@@ -121,6 +121,12 @@ def test_false_declarations_are_found_when_few_rows_are_read(num_items: int, wor
         read(NUMBER, of_numbers(num_items=num_items), [numbers(np.uint16, word << 4), CHUNK], 100, np.array([50]))
 
 
+def test_a_chunk_too_short_for_its_buffers_is_found_when_few_rows_are_read() -> None:
+    chunk = numbers(np.uint16, 0, 99, 0, 0) + numbers(np.int32, *range(8))
+    with pytest.raises(CorruptFileError, match="expected 107 bytes in chunk 0 of those read, found 40"):
+        read(NUMBER, of_numbers(num_items=8), [numbers(np.uint16, 4 << 4), chunk], 8, np.array([5]))
+
+
 def test_a_dictionary_of_more_items_than_arrow_numbers_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="a dictionary of 2147483648 items"):
         read(NUMBER, of_numbers(dictionary=flat(32), num_dictionary_items=2**31), [WORD, CHUNK, numbers(np.int32, 7, 8)], 3)

@@ -147,3 +147,41 @@ def test_dynamic_pruning_leaves_rows_of_the_log_that_match(own: Lake, uri: str, 
         joined = frame.join(few, frame.id == few.k).select("id", "v")
         assert {tuple(row) for row in joined.collect()} == {(2, "new"), (3, "3"), (7, "7")}
         assert "RuntimeFilters" in str(joined._jdf.queryExecution().executedPlan())
+
+
+def test_streams_read_and_write_the_table_and_see_rows_of_the_log_when_they_are_merged(own: Lake, uri: str, tmp_path: Path) -> None:
+    def run(stream: DataFrame, name: str) -> None:
+        checkpoint = str(tmp_path / name)
+        query = stream.writeStream.format("lance").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(out[name])
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+
+    out = {"source": str(tmp_path / "out.lance"), "sink": uri}
+    source = own.spark.readStream.format("lance").option("skipChangeCommits", "true").load(uri)
+    run(source, "source")
+    assert sorted(lance.dataset(out["source"]).to_table()["id"].to_pylist()) == [1, 2]
+    Dataset.write(str(tmp_path / "new.lance"), logs.rows(7, 8))  # the log has a newer row of 7
+    new = own.spark.readStream.format("lance").load(str(tmp_path / "new.lance"))
+    run(new, "sink")
+    assert sorted(row.id for row in own.spark.read.format("lance").load(uri).collect()) == [2, 3, 4, 5, 6, 7, 8]
+    run(source, "source")
+    assert sorted(lance.dataset(out["source"]).to_table()["id"].to_pylist()) == [1, 2, 7, 8]
+
+
+def test_row_level_commands_keep_what_the_log_has(own: Lake, uri: str) -> None:
+    before = Dataset.open(uri).to_table().to_pylist()
+    own.sql("MERGE INTO default.logged t USING (SELECT 3L AS id, 'x' AS v, 1 AS w) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *")
+    assert Dataset.open(uri).to_table().to_pylist() == before, "the log has a newer row of this key"
+    own.sql("ALTER TABLE default.logged RENAME COLUMN v TO u")
+    assert own.sql("SELECT u FROM default.logged WHERE id = 3") == [("3",)]
+    own.sql("ALTER TABLE default.logged DROP COLUMN w")
+    assert own.sql("SELECT * FROM default.logged WHERE id = 2") == [(2, "new")]
+    for refused in ("DROP COLUMN id", "RENAME COLUMN id TO key"):
+        with pytest.raises(SPARK_ERRORS, match="write-ahead log"):
+            own.sql(f"ALTER TABLE default.logged {refused}")
+    with pytest.raises(SPARK_ERRORS, match="would lose them"):
+        own.sql("INSERT OVERWRITE default.logged SELECT 1L, 'x'")
+    own.sql(f"OPTIMIZE lance.`{uri}`")
+    assert own.sql("SELECT count(*), max(id) FROM default.logged") == [(6, 7)]

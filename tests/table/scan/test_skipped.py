@@ -114,6 +114,7 @@ def test_tables_of_pylance_have_no_bounds(tmp_path: Path, monkeypatch: pytest.Mo
         ([Decimal(10**30), Decimal(-(10**30))], [Decimal(-(10**30)), Decimal(10**30)]),
         ([1.0, -0.5], [-0.5, 1.0]),
         ([1.0, float("nan")], None),
+        ([1.0, None, float("nan")], None),
         ([None], None),
     ],
     ids=str,
