@@ -195,6 +195,21 @@ def test_older_versions_have_the_rows_of_the_log_that_are_not_in_them(uri: str) 
     assert sorted(Dataset.open(uri, version=1).to_table()["id"].to_pylist()) == [1, 2], "before the log"
 
 
+def test_a_generation_that_was_merged_does_not_undo_later_changes_of_its_rows(uri: str) -> None:
+    """The shard's manifest still names it, and `ShardWriter.lsm_scanner` of pylance 14.0.2 returns its rows as they were."""
+    shard = logs.flushed(uri, 2, 3, 4)
+    logs.flushed(uri, 5, shard=shard)
+    logs.merge(uri, shard, 1)
+    Dataset.open(uri).update({"v": "'new'"}, "id = 3")
+    Dataset.open(uri).delete("id = 4")
+    table, rows = Dataset.open(uri), {1: "1", 2: "2", 3: "new", 5: "5"}
+    assert dict(zip(*table.to_table(["id", "v"]).to_pydict().values())) == rows
+    assert table.count_rows() == len(rows)
+    assert logs.all_rows(uri, shard) == [1, 2, 3, 4, 5], "pylance's writer finds the deleted row"
+    table.merge_mem_wal()
+    assert dict(zip(*lance.dataset(uri).to_table(["id", "v"]).to_pydict().values())) == rows
+
+
 def test_rows_of_the_log_have_no_ids_addresses_and_versions(uri: str) -> None:
     """As in pylance's scanner of the log, which returns null addresses."""
     shard = logs.flushed(uri, 2, 3)
