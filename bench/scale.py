@@ -194,6 +194,7 @@ The manifest of a table of 1,000,000 fragments takes 83 MB, as that of ten terab
 one data file of ten rows, so that only the work on the manifest counts. Each operation runs without Spark, in a process of its own
 that has done the same with a small table before. Every operation opens the table first, except where the name says otherwise. The
 figures are the CPU time of the process from then to its end, the least of {ROUNDS} rounds, and the most memory that the process had.
+The system counts memory from that of the process that made the tables, about 1,000 MB: what took less is not seen.
 
 {chr(10).join(sections)}
 No operation parses all fragments of such a table, also not the plan of a scan that reads them all: their ids, row counts and sizes
