@@ -40,7 +40,7 @@ FILE_BYTES, CORES = 10 << 20, 16
 
 COLUMNS, NAMES = 5_000, ["c5", "c777", "c4998"]
 OPENED, PLANNED = "row by its address, after opening", "tasks of a whole scan for Spark"
-PLANNED_LARGE = "the same, files of ten megabytes"
+PLANNED_LARGE = "tasks of a whole scan, files of ten megabytes"
 OF_COLUMNS = ("scan of three columns", "count by a condition", "delete of one row by a condition")
 
 Work = Callable[[str], Callable[[], object]]
