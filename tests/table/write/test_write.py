@@ -137,8 +137,9 @@ def test_missing_columns_may_have_parts_that_are_required(tmp_path: Path) -> Non
     theirs = lance.dataset(uri)
     theirs.validate()
     assert theirs.to_table().to_pylist() == found
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    Dataset.write(tmp_path / "r", pa.table({"id": [1], "v": [1]}, required))
     with pytest.raises(SchemaMismatchError, match="'id'"):
-        Dataset.write(tmp_path / "r", pa.table({"id": [1], "v": [1]}, pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int64())])))
         Dataset.write(tmp_path / "r", pa.table({"v": [2]}), "append")
 
 
