@@ -5,6 +5,7 @@ Opening, planning and appending need only ids, row counts and sizes, which are r
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +16,7 @@ import numpy as np
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
-from lance_spark.buffers.wire import BYTES, Unusual, run, varint
+from lance_spark.buffers.wire import BYTES, FEW, Unusual, run, varint
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import Fragment, HeldDeletions, LogFragment, Reading, read_fragment, write_fragment
 from lance_spark.metadata.fragment_messages import NO_FILE, column_bytes, counted, layouts, own_files
@@ -24,9 +25,6 @@ _MAX_ID = 2**32 - 1
 _MAX_ROWS = 2**32
 _GIVEN = -1
 """The start of the message of a fragment that has none, since it is not from a manifest."""
-
-_FEW = 32
-"""So few fragments, which are read anyway, are parsed in less time than it takes to begin with many at once."""
 
 _FIELD = pb.Manifest.DESCRIPTOR.fields_by_name["fragments"].number
 _FIELD_TAG = varint(_FIELD << 3 | BYTES)
@@ -78,10 +76,10 @@ class Fragments(Sequence[Fragment]):
         return list(self._given)
 
     def _counted(self, spans: np.ndarray) -> np.ndarray:
-        try:
-            numbers = counted(self._data, spans)
-        except Unusual:
-            numbers = None
+        numbers = None
+        if len(spans) > FEW:
+            with contextlib.suppress(Unusual):
+                numbers = counted(self._data, spans)
         if numbers is not None and numbers.max(initial=0) <= _MAX_ID:
             return numbers
         messages = [self._data[start:stop].tobytes() for start, stop in spans.tolist()]
@@ -157,7 +155,7 @@ class Fragments(Sequence[Fragment]):
     def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
         """Sort the fragments by id and apply `edit` to those that are not from a manifest."""
         self._check_files()
-        found = self.chosen(slice(None) if self._ascending else np.argsort(self.ids))
+        found = self if self._ascending else self.chosen(np.argsort(self.ids))
         return found.replaced({i: edit(fragment) for i, fragment in found._given.items()})
 
     def of_ids(self, ids: Iterable[int]) -> dict[int, Fragment]:
@@ -224,7 +222,7 @@ class Fragments(Sequence[Fragment]):
 
     def column_bytes(self, ids: frozenset[int]) -> np.ndarray:
         """The bytes of each fragment's columns with these field ids, if all columns of a file are of equal size; -1 if unknown."""
-        if len(self) <= _FEW:
+        if len(self) <= FEW:
             return _column_bytes(self, ids)
         whole = self._whole()
         try:
