@@ -191,7 +191,19 @@ def of_columns(folder: Path, columns: int) -> Iterator[list[str]]:
     yield from lines(folder, OF_COLUMNS)
 
 
-def page(tables: Mapping[int, list[list[str]]], wide: list[list[str]]) -> str:
+def of_spark(folder: Path, fragments: int) -> str:
+    """The table of queries of Spark. Spark forks processes, so that it runs in one that has not imported pylance."""
+    from bench.commits import with_fragments
+
+    folder.mkdir()
+    tables = [str(folder / name) for name in ("large", "small", "files")]
+    for table, count, size in zip(tables, (fragments, 10, fragments), (None, None, FILE_BYTES)):
+        with_fragments(table, count, size)
+    command = [sys.executable, "-m", "bench.scale_spark", *tables]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def page(tables: Mapping[int, list[list[str]]], spark: str, wide: list[list[str]]) -> str:
     """The documentation page."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "numba"))
     sections = [f"## {fragments:,} fragments\n\n{markdown(HEADS, table)}\n" for fragments, table in tables.items()]
@@ -210,6 +222,14 @@ No operation parses all fragments of such a table, also not the plan of a scan t
 are read from the bytes of the manifest at once, and a task of Spark has the bytes of its own fragments. Conditions on `_rowaddr`,
 `_rowid` (without stable row ids) and `_fragid` leave fragments out by their ids. The tasks of a scan are those for {CORES} cores.
 Where the files have ten megabytes, a task reads 128 MB, so that the whole scan has many tasks.
+
+## {next(iter(tables)):,} fragments in Spark
+
+Queries of PySpark {version("pyspark")} on two cores, whose driver has 2 GB, after the same on a table of 10 fragments: the CPU time of all
+processes, and the seconds, the least of three rounds. `load` and the tasks of a whole scan are measured once. The process that plans
+keeps the version that it opened last, so that only the first query of a version reads its manifest.
+
+{spark}
 
 ## 5,000 columns
 
@@ -231,7 +251,8 @@ def main() -> None:
     sizes = QUICK_FRAGMENTS if asked.quick else FRAGMENTS
     with tempfile.TemporaryDirectory() as folder:
         tables = {fragments: list(of_fragments(Path(folder) / str(fragments), fragments)) for fragments in sizes}
-        text = page(tables, list(of_columns(Path(folder) / "columns", COLUMNS)))
+        spark = of_spark(Path(folder) / "spark", sizes[0])
+        text = page(tables, spark, list(of_columns(Path(folder) / "columns", COLUMNS)))
     print(text)
     if not asked.quick:
         (DOCS / "bench-scale.md").write_text(text)
