@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,13 +127,16 @@ bench-scale: $(VENV)/.bench ## What a table of a million fragments costs, agains
 bench-indexes: $(VENV)/.bench ## Lookups through scalar indexes, against pylance and sorted Parquet
 	$(WITH_JAVA) $(BIN)/python -m bench.indexes
 
+bench-clustering: $(VENV)/.bench ## What filters read of a clustered table, by the order of its rows
+	$(BIN)/python -m bench.clustering
+
 bench-search: $(VENV)/.bench ## The nearest vectors and the best texts, against pylance and faiss (SEARCH="--rows 100000")
 	$(BIN)/python -m bench.search $(SEARCH)
 
 bench-builds: $(VENV)/.bench ## Vector indexes that are made, against pylance: recall, size, time and memory (BUILDS="--data digits --kind IVF_PQ")
 	$(BIN)/python -m bench.builds $(BUILDS)
 
-bench-joins: $(VENV)/.bench ## A nearest join in Spark, against single searches of pylance and Spark's own plan (JOINS="--rows 100000")
+bench-joins: $(VENV)/.bench ## A nearest join in Spark, against single searches of pylance and Spark's own plan (JOINS=--quick: few rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.joins $(JOINS)
 
 bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it, beside Parquet, and the change feed
@@ -142,7 +145,7 @@ bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it
 bench-verbs: $(VENV)/.bench ## Time and memory of delete, update, merge, addColumns and compaction, against pylance and delta-rs (VERBS=--full: 50 million rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.verbs $(VERBS)
 
-bench-lakes: $(VENV)-spark-4.0/.test ## The same works beside Delta Lake, Iceberg and Parquet in the same Spark, which takes an hour (LAKES=--quick: few rows)
+bench-lakes: $(VENV)-spark-4.0/.test ## The same works beside Delta Lake, Iceberg and Parquet in the same Spark, which takes an hour (LAKES=--quick: few rows; LAKES="--only reads": a part)
 	$(VENV)-spark-4.0/bin/python -m pip install --quiet --no-deps jsoniq==3.0.2
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-4.0))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python $(VENV)-spark-4.0/bin/python -m bench.lakes $(LAKES)

@@ -1,7 +1,7 @@
-"""python -m bench.codec [--only NAME]: speed of each encoding, and of pylance, in MB/s of Arrow data on one core; then file sizes.
+"""python -m bench.codec: speed of each encoding, and of pylance, in MB/s of Arrow data on one core; then file sizes.
 
 Both read the file that pylance wrote, and write the same data to a temporary folder. They take turns. The first round, which compiles the
-kernels, is ignored; the result is the best of the other rounds, in processor time of all threads. Storage version 2.2.
+kernels, is ignored; the result is the best of the other rounds, in processor time of all threads.
 The last column is the time of reading our own file with checksum verification, divided by the time without.
 
 Measured limits of encoding, for 12 MiB of text in chunks of 2 KB: pyarrow's zstd takes 0.087 s, and pylance with everything 0.083 s,
@@ -31,7 +31,6 @@ from lance_spark.schema.schema import from_arrow
 from lance_spark.schema.storage_version import StorageVersion
 from lance_spark.storage.store import Store
 
-VERSION = StorageVersion(2, 2)
 ROUNDS = 5
 BATCH_BYTES = 4 << 20
 Batches = list[pa.RecordBatch]
@@ -47,10 +46,10 @@ def batches(table: pa.Table) -> Batches:
     return [pa.ipc.read_record_batch(batch.serialize(), batch.schema) for batch in table.to_batches(batch_rows(table))]
 
 
-def write(path: Path, batches: Batches) -> None:
+def write(path: Path, batches: Batches, version: StorageVersion) -> None:
     """Write with our writer."""
     with path.open("wb") as out:
-        writer = DataFileWriter(out, from_arrow(batches[0].schema), VERSION)
+        writer = DataFileWriter(out, from_arrow(batches[0].schema), version)
         for batch in batches:
             writer.write(batch)
         writer.finish()
@@ -64,9 +63,9 @@ def read(path: Path, rows: int, verify_checksums: bool = True) -> None:
         pass
 
 
-def write_pylance(path: Path, batches: Batches) -> None:
+def write_pylance(path: Path, batches: Batches, version: StorageVersion) -> None:
     """Write with pylance."""
-    with LanceFileWriter(str(path), batches[0].schema, version=str(VERSION)) as writer:
+    with LanceFileWriter(str(path), batches[0].schema, version=str(version)) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -89,15 +88,15 @@ def fastest(works: list[Callable[[], None]]) -> list[float]:
     return best
 
 
-def measure(column: Column, folder: Path) -> str:
+def measure(column: Column, folder: Path, version: StorageVersion) -> str:
     """A line of the table."""
     table = column.table
     data = batches(table)
     ours, theirs = folder / "ours.lance", folder / "pylance.lance"
-    write_pylance(theirs, data)
+    write_pylance(theirs, data, version)
     rows = batch_rows(table)
     decode = fastest([lambda: read(theirs, rows), lambda: read_pylance(theirs, rows)])
-    encode = fastest([lambda: write(ours, data), lambda: write_pylance(theirs, data)])
+    encode = fastest([lambda: write(ours, data, version), lambda: write_pylance(theirs, data, version)])
     verified = fastest([lambda: read(ours, rows), lambda: read(ours, rows, verify_checksums=False)])
     mb = table.nbytes / 1e6
     size = ours.stat().st_size / theirs.stat().st_size
@@ -114,7 +113,9 @@ def _ratio(times: list[float], column: Column) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.codec", description=__doc__)
     parser.add_argument("--only", default="", help="only columns whose name contains this, and no sizes")
+    parser.add_argument("--version", default="2.2", help="the storage version of the files, from 2.1 on")
     arguments = parser.parse_args()
+    version = StorageVersion.parse(arguments.version)
     pa.set_cpu_count(1)
     print("Bold: a ratio below 1 for common columns, below 0.5 for the others.\n")
     names = ["column", "decode, MB/s", "pylance", "ratio", "encode, MB/s", "pylance", "ratio", "size, ours / pylance", "checksums"]
@@ -122,10 +123,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for column in columns():
             if arguments.only in column.name:
-                print(measure(column, Path(folder)), flush=True)
+                print(measure(column, Path(folder), version), flush=True)
         if not arguments.only:
-            writers = [lambda path, table: write(path, batches(table)), lambda path, table: write_pylance(path, batches(table))]
-            print("\n" + sizes.report(Path(folder), *writers))
+
+            def ours(path: Path, table: pa.Table) -> None:
+                write(path, batches(table), version)
+
+            def theirs(path: Path, table: pa.Table) -> None:
+                write_pylance(path, batches(table), version)
+
+            print("\n" + sizes.report(Path(folder), ours, theirs))
 
 
 if __name__ == "__main__":

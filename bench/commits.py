@@ -109,10 +109,12 @@ def loads(folder: Path, writers: int, local: int, remote: int) -> Iterator[list[
             yield [place, str(appends), *results[0].cells, *results[1].cells, f"{ratio:.2f}"]
 
 
-def with_fragments(uri: str, count: int) -> None:
-    """Create a table with `count` fragments. They share one data file, as nothing here reads it."""
+def with_fragments(uri: str, count: int, size: int | None = None) -> None:
+    """Create a table with `count` fragments. They share one data file, whose `size` is another in the manifest if nothing reads it."""
     snapshot = Dataset.write(uri, ROWS).snapshot
     (fragment,) = snapshot.manifest.fragments
+    if size is not None:
+        fragment = replace(fragment, files=tuple(replace(file, size=size) for file in fragment.files))
     fragments = tuple(replace(fragment, id=i) for i in range(count))
     snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, fragments=fragments, max_fragment_id=count - 1)))
 

@@ -118,8 +118,16 @@ def growth(folder: Path, share: int = 1) -> Iterator[list[str]]:
     yield [f"open a table of {count:,} versions", *milliseconds(opens, ROUNDS)]
     yield [f"append to a table of {count:,} versions", *on_copies(old, lambda uri: Dataset.write(uri, ROWS, "append"), theirs)]
     with_versions(foreign := new(), count, ours=False)
-    # pylance has no such option: its time is that of an append without it.
-    for what, table in ((f"table of {count:,} versions", old), (f"{count:,} versions of other writers", foreign)):
+    # pylance has no such option: its time is that of an append without it. The first such write reads what other writers have made.
+    after = new()
+    shutil.copytree(foreign, after)
+    Dataset.write(after, ROWS, "append", txn_app_id="another", txn_version=1)
+    whats = (
+        f"table of {count:,} versions",
+        f"{count:,} versions of other writers",
+        f"after one of another id, {count:,} versions of other writers",
+    )
+    for what, table in zip(whats, (old, foreign, after), strict=True):
         numbered = on_copies(table, lambda uri: Dataset.write(uri, ROWS, "append", txn_app_id="job", txn_version=1), theirs)
         yield [f"append with a new txnAppId ({what})", *numbered]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import platform
 import resource
 import shutil
@@ -16,32 +17,59 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+
+import pyarrow as pa
 
 from bench.growth import ROWS, markdown
 
 DOCS = Path(__file__).parent.parent / "docs"
-FRAGMENTS, QUICK_FRAGMENTS = 1_000_000, 20_000
+FRAGMENTS, QUICK_FRAGMENTS = (1_000_000, 20_000, 2_000), (20_000,)
 ROUNDS = 2
-HEADS = ("operation", "CPU s", "pylance, CPU s", "ratio", "memory, MB", "pylance, MB")
+HEADS = ("operation", "CPU ms", "pylance, CPU ms", "ratio", "memory, MB", "pylance, MB")
 ADDRESS = 7 << 32 | 3
 """That of a row of the eighth fragment."""
 
 NUMBERS = [3, 50, -1]
-Work = Callable[[str], object]
+FILE_BYTES, CORES = 10 << 20, 16
+"""The files of ten terabytes, and the cores of a cluster that reads them."""
+
+COLUMNS, NAMES = 5_000, ["c5", "c777", "c4998"]
+OPENED, PLANNED = "row by its address, after opening", "tasks of a whole scan for Spark"
+PLANNED_LARGE = "the same, files of ten megabytes"
+OF_COLUMNS = ("scan of three columns", "count by a condition", "delete of one row by a condition")
+
+Work = Callable[[str], Callable[[], object]]
+"""Prepares an operation on the table at a path. Only what it returns is measured."""
+
+
+def whole(operation: Callable[[str], object]) -> Work:
+    """An operation that opens the table itself."""
+    return lambda uri: partial(operation, uri)
+
+
+def planned(uri: str) -> int:
+    """The bytes of the tasks of a whole scan, as they are sent to Spark."""
+    from lance_spark import Dataset
+    from lance_spark.spark.batches import Conversion
+    from lance_spark.spark.reader import LanceReader, Partitioning
+    from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+
+    table = Dataset.open(uri)
+    tasks = partial(plan_tasks, table.snapshot, ScanPlan())
+    reader = LanceReader(tasks, Conversion(table.schema), size=Partitioning(CORES))
+    return sum(len(pickle.dumps(partition)) for partition in reader.partitions())
 
 
 def ours() -> dict[str, Work]:
-    """The operations of Dataset, by name; each opens the table at a path."""
+    """The operations of Dataset, by name."""
     from lance_spark import Dataset
-    from lance_spark.metadata.fragment_messages import counted
-    from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 
-    counted([b""])  # loads what only a table of very many fragments needs
-    return {
+    operations: dict[str, Callable[[str], object]] = {
         "open": lambda uri: Dataset.open(uri).schema,
         "count": lambda uri: Dataset.open(uri).count_rows(),
         "first row": lambda uri: Dataset.open(uri).head(1),
@@ -49,16 +77,25 @@ def ours() -> dict[str, Work]:
         "row by its address": lambda uri: Dataset.open(uri).to_table(filter=f"_rowaddr = {ADDRESS}"),
         "append": lambda uri: Dataset.open(uri).insert(ROWS),
         "delete of one row": lambda uri: Dataset.open(uri).delete(f"_rowaddr = {ADDRESS}"),
+        "update of one row": lambda uri: Dataset.open(uri).update({"id": "id + 1"}, where=f"_rowaddr = {ADDRESS}"),
+        "new name of a column": lambda uri: Dataset.open(uri).alter_columns({"path": "s", "name": "t"}),
+        "removal of a column": lambda uri: Dataset.open(uri).drop_columns(["s"]),
         "cleanup after an append": lambda uri: Dataset.open(uri).insert(ROWS).cleanup_old_versions(timedelta(0)),
-        "plan of a whole scan": lambda uri: plan_tasks(Dataset.open(uri).snapshot, ScanPlan(), 16),
+        PLANNED: planned,
+        PLANNED_LARGE: planned,
+        OF_COLUMNS[0]: lambda uri: Dataset.open(uri).to_table(columns=NAMES),
+        OF_COLUMNS[1]: lambda uri: Dataset.open(uri).count_rows("c7 > 50"),
+        OF_COLUMNS[2]: lambda uri: Dataset.open(uri).delete("c7 = 50"),
     }
+    opened: dict[str, Work] = {OPENED: lambda uri: partial(Dataset.open(uri).to_table, filter=f"_rowaddr = {ADDRESS}")}
+    return {**{name: whole(operation) for name, operation in operations.items()}, **opened}
 
 
 def pylance() -> dict[str, Work]:
     """The same of pylance, which does not tell how long its plans take."""
     import lance
 
-    return {
+    operations: dict[str, Callable[[str], object]] = {
         "open": lambda uri: lance.dataset(uri).schema,
         "count": lambda uri: lance.dataset(uri).count_rows(),
         "first row": lambda uri: lance.dataset(uri).to_table(limit=1),
@@ -66,10 +103,18 @@ def pylance() -> dict[str, Work]:
         "row by its address": lambda uri: lance.dataset(uri).to_table(filter=f"_rowaddr = {ADDRESS}"),
         "append": lambda uri: lance.write_dataset(ROWS, lance.dataset(uri), mode="append"),
         "delete of one row": lambda uri: lance.dataset(uri).delete(f"_rowaddr = {ADDRESS}"),
+        "update of one row": lambda uri: lance.dataset(uri).update({"id": "id + 1"}, where=f"_rowaddr = {ADDRESS}"),
+        "new name of a column": lambda uri: lance.dataset(uri).alter_columns({"path": "s", "name": "t"}),
+        "removal of a column": lambda uri: lance.dataset(uri).drop_columns(["s"]),
         "cleanup after an append": lambda uri: lance.write_dataset(ROWS, lance.dataset(uri), mode="append").cleanup_old_versions(
             timedelta(0)
         ),
+        OF_COLUMNS[0]: lambda uri: lance.dataset(uri).to_table(columns=NAMES),
+        OF_COLUMNS[1]: lambda uri: lance.dataset(uri).count_rows("c7 > 50"),
+        OF_COLUMNS[2]: lambda uri: lance.dataset(uri).delete("c7 = 50"),
     }
+    opened: dict[str, Work] = {OPENED: lambda uri: partial(lance.dataset(uri).to_table, filter=f"_rowaddr = {ADDRESS}")}
+    return {**{name: whole(operation) for name, operation in operations.items()}, **opened}
 
 
 CONTESTANTS = {"ours": ours, "pylance": pylance}
@@ -77,10 +122,11 @@ CONTESTANTS = {"ours": ours, "pylance": pylance}
 
 def measure(who: str, name: str, small: str, table: str) -> None:
     """Print the CPU seconds of an operation on `table` and the process's memory, after the same on a `small` one."""
-    work = CONTESTANTS[who]()[name]
-    work(small)
+    prepare = CONTESTANTS[who]()[name]
+    prepare(small)()
+    work = prepare(table)
     start = time.process_time()
-    work(table)
+    work()
     print("measured", time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
 
 
@@ -100,38 +146,66 @@ def cost(folder: Path, who: str, name: str) -> tuple[float, float]:
     return min(seconds for seconds, _ in found), min(memory for _, memory in found)
 
 
-def lines(folder: Path, fragments: int) -> Iterator[list[str]]:
-    """The rows of the table."""
-    from bench.commits import with_fragments
-
-    with_fragments(str(folder / "small"), 10)
-    with_fragments(str(folder / "large"), fragments)
+def lines(folder: Path, names: Iterable[str]) -> Iterator[list[str]]:
+    """The rows of these operations on the tables `small` and `large` in a folder."""
     theirs = pylance()
-    for name in ours():
+    for name in names:
         seconds, memory = cost(folder, "ours", name)
         if name not in theirs:
-            yield [name, f"{seconds:.2f}", "", "", f"{memory:.0f}", ""]
+            yield [name, f"{seconds * 1e3:.0f}", "", "", f"{memory:.0f}", ""]
             continue
         other, others_memory = cost(folder, "pylance", name)
-        yield [name, f"{seconds:.2f}", f"{other:.2f}", f"{seconds / other:.2f}", f"{memory:.0f}", f"{others_memory:.0f}"]
+        yield [name, f"{seconds * 1e3:.0f}", f"{other * 1e3:.0f}", f"{seconds / other:.2f}", f"{memory:.0f}", f"{others_memory:.0f}"]
 
 
-def page(table: list[list[str]], fragments: int) -> str:
+def of_fragments(folder: Path, fragments: int) -> Iterator[list[str]]:
+    """The rows of a table of so many fragments."""
+    from bench.commits import with_fragments
+
+    folder.mkdir()
+    with_fragments(str(folder / "small"), 10)
+    with_fragments(str(folder / "large"), fragments)
+    yield from lines(folder, [name for name in ours() if name not in (PLANNED_LARGE, *OF_COLUMNS)])
+    shutil.rmtree(folder / "large")
+    # Nothing reads the files of a plan.
+    with_fragments(str(folder / "large"), fragments, FILE_BYTES)
+    yield from lines(folder, [PLANNED_LARGE])
+
+
+def of_columns(folder: Path, columns: int) -> Iterator[list[str]]:
+    """The rows of a table of one fragment with a hundred rows and so many columns."""
+    from lance_spark import Dataset
+
+    folder.mkdir()
+    for name in ("small", "large"):
+        Dataset.write(folder / name, pa.table({f"c{i}": range(i, i + 100) for i in range(columns)}))
+    yield from lines(folder, OF_COLUMNS)
+
+
+def page(tables: Mapping[int, list[list[str]]], wide: list[list[str]]) -> str:
     """The documentation page."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "numba"))
+    sections = [f"## {fragments:,} fragments\n\n{markdown(HEADS, table)}\n" for fragments, table in tables.items()]
     return f"""# Very large tables
 
 Made by `make bench-scale` on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Compare only the ratios of one run.
 
-A table of {fragments:,} fragments, whose manifest takes 83 MB, as that of ten terabytes in files of ten megabytes. The fragments share
+The manifest of a table of 1,000,000 fragments takes 83 MB, as that of ten terabytes in files of ten megabytes. The fragments share
 one data file of ten rows, so that only the work on the manifest counts. Each operation runs without Spark, in a process of its own
-that has done the same with a small table before. Every operation opens the table first. The figures are the CPU time of the process
-from then to its end, the least of {ROUNDS} rounds, and the most memory that the process had.
+that has done the same with a small table before. Every operation opens the table first, except where the name says otherwise. The
+figures are the CPU time of the process from then to its end, the least of {ROUNDS} rounds, and the most memory that the process had.
 
-{markdown(HEADS, table)}
+{chr(10).join(sections)}
+No operation parses all fragments of such a table, also not the plan of a scan that reads them all: their ids, row counts and sizes
+are read from the bytes of the manifest at once, and a task of Spark has the bytes of its own fragments. Conditions on `_rowaddr`,
+`_rowid` (without stable row ids) and `_fragid` leave fragments out by their ids. The tasks of a scan are those for {CORES} cores.
+Where the files have ten megabytes, a task reads 128 MB, so that the whole scan has many tasks.
 
-Nothing parses all fragments of such a table, except a plan of a scan that reads them all. Their ids and row counts are read at once;
-conditions on `_rowaddr`, `_rowid` (without stable row ids) and `_fragid` leave fragments out by their ids.
+## 5,000 columns
+
+A table of one fragment with 100 rows.
+
+{markdown(HEADS, wide)}
 """
 
 
@@ -144,9 +218,10 @@ def main() -> None:
     if asked.measure:
         measure(*asked.measure)
         return
-    fragments = QUICK_FRAGMENTS if asked.quick else FRAGMENTS
+    sizes = QUICK_FRAGMENTS if asked.quick else FRAGMENTS
     with tempfile.TemporaryDirectory() as folder:
-        text = page(list(lines(Path(folder), fragments)), fragments)
+        tables = {fragments: list(of_fragments(Path(folder) / str(fragments), fragments)) for fragments in sizes}
+        text = page(tables, list(of_columns(Path(folder) / "columns", COLUMNS)))
     print(text)
     if not asked.quick:
         (DOCS / "bench-scale.md").write_text(text)

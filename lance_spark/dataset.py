@@ -34,7 +34,7 @@ from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, Cl
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
-from lance_spark.table.mem_wal.scan import check_no_log
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.runner import Here
@@ -120,6 +120,7 @@ class Dataset(SearchMethods, IndexMethods):
         data_storage_version: str | None = None,
         max_rows_per_file: int = NO_OPTIONS.max_rows_per_file,
         max_bytes_per_file: int = NO_OPTIONS.max_bytes_per_file,
+        write_order: Sequence[str] = (),
         enable_stable_row_ids: bool = False,
         transaction_properties: Mapping[str, str] | None = None,
         commit_message: str | None = None,
@@ -130,7 +131,8 @@ class Dataset(SearchMethods, IndexMethods):
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
         Columns are matched by name. A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed
-        `max_bytes_per_file`. `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
+        `max_bytes_per_file`. Rows are sorted by the columns `write_order` in portions of 128 MB.
+        `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
         {"v.lance.compression": "zstd"}, are for new tables. `transaction_properties` and `commit_message` are stored with the version;
         with `txn_app_id` and `txn_version`, the write happens only once. Raises TableAlreadyExistsError in mode "create". Raises
         SchemaMismatchError for other columns or types. Raises CommitConflictError if another writer has committed a conflicting change.
@@ -147,6 +149,7 @@ class Dataset(SearchMethods, IndexMethods):
             data_storage_version=data_storage_version,
             max_rows_per_file=max_rows_per_file,
             max_bytes_per_file=max_bytes_per_file,
+            write_order=write_order,
             stable_row_ids=enable_stable_row_ids,
             properties=transaction_properties or {},
             commit_message=commit_message,
@@ -410,8 +413,7 @@ class Dataset(SearchMethods, IndexMethods):
             >>> table.take([2, 0, 2])["id"].to_pylist()
             [3, 1, 3]
         """
-        check_no_log(self.snapshot, "take")
-        return take(self.snapshot, indices, ScanPlan(names(columns)).checked(self.snapshot))
+        return take(with_log(self.snapshot), indices, ScanPlan(names(columns)).checked(self.snapshot))
 
     def take_blobs(
         self,
@@ -425,10 +427,8 @@ class Dataset(SearchMethods, IndexMethods):
         Pass exactly one of `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) and `indices` (numbers as for `take`). Raises
         IndexError for a row that does not exist.
         """
-        check_no_log(self.snapshot, "take_blobs")
-        return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
+        return take_blobs(with_log(self.snapshot), blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these ids (of the column `_rowid`), in the given order. Raises IndexError for an id that no row has."""
-        check_no_log(self.snapshot, "take_rows")
-        return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)).checked(self.snapshot))
+        return take_by_row_id(with_log(self.snapshot), row_ids, ScanPlan(names(columns)).checked(self.snapshot))

@@ -290,6 +290,15 @@ def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory: Any, paralle
     assert pa.Table.from_batches(batches) == ds.scan().to_table()
 
 
+@pytest.mark.parametrize("columns", [["id"], None])
+@pytest.mark.parametrize("limit", [None, 500])
+def test_batches_of_a_filter_have_at_most_the_rows_that_are_asked_for(tmp_path: Path, columns: list[str] | None, limit: int | None) -> None:
+    ds = Dataset.write(tmp_path / "t", rows(0, 4000))
+    scan = ds.scan(columns, filter="id >= 100", batch_size=70, limit=limit)
+    assert max(batch.num_rows for batch in scan.to_batches()) <= 70
+    assert scan.to_table()["id"].to_pylist() == list(range(100, 600 if limit else 4000))
+
+
 def test_large_fragments_are_divided_and_small_ones_packed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import lance_spark.table.scan.plan as scan
 

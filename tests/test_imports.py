@@ -53,6 +53,7 @@ ROOMS = [
     "table/indexes",
     "table/join",
     "table/search",
+    "table/minhash",
     "table/mem_wal",
     "table/scan",
     "table/write",

@@ -78,16 +78,16 @@ def main() -> None:
     source = prepared(scale, int(scale * 200_000), many)
     saved = FOLDER / f"lakes{scale:g}"
     saved.mkdir(exist_ok=True)
+    counts = FOLDER / "lakes-requests.json"
     for part in given.only:
         if part == REQUESTS:
-            (saved / f"{part}.json").write_text(json.dumps(sent(memory)))
+            counts.write_text(json.dumps(sent(memory)))
             continue
         works = [w for w in PARTS[part] if not given.quick or not w.name.startswith("TPC-H") or w.name in QUICK_QUERIES]
         print(part, flush=True)
         for result in measured(works, rounds, memory, source):
             (saved / f"{part}.json").write_text(json.dumps(asdict(result)))
     parts = {name: read_part(path) for name in PARTS if (path := saved / f"{name}.json").exists()}
-    counts = saved / f"{REQUESTS}.json"
     text = page(parts, scale, memory, many, json.loads(counts.read_text()) if counts.exists() else {})
     print(text)
     if not given.quick:

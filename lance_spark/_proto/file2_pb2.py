@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import empty_pb2 as google_dot_protobuf_dot_empty__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/file2.proto\x12\x11lance_spark.file2\x1a\x1bgoogle/protobuf/empty.proto\"B\n\x10\x44\x65\x66\x65rredEncoding\x12\x17\n\x0f\x62uffer_location\x18\x01 \x01(\x04\x12\x15\n\rbuffer_length\x18\x02 \x01(\x04\"\"\n\x0e\x44irectEncoding\x12\x10\n\x08\x65ncoding\x18\x01 \x01(\x0c\"\xac\x01\n\x08\x45ncoding\x12\x37\n\x08indirect\x18\x01 \x01(\x0b\x32#.lance_spark.file2.DeferredEncodingH\x00\x12\x33\n\x06\x64irect\x18\x02 \x01(\x0b\x32!.lance_spark.file2.DirectEncodingH\x00\x12&\n\x04none\x18\x03 \x01(\x0b\x32\x16.google.protobuf.EmptyH\x00\x42\n\n\x08location\"\xac\x02\n\x0e\x43olumnMetadata\x12-\n\x08\x65ncoding\x18\x01 \x01(\x0b\x32\x1b.lance_spark.file2.Encoding\x12\x35\n\x05pages\x18\x02 \x03(\x0b\x32&.lance_spark.file2.ColumnMetadata.Page\x12\x16\n\x0e\x62uffer_offsets\x18\x03 \x03(\x04\x12\x14\n\x0c\x62uffer_sizes\x18\x04 \x03(\x04\x1a\x85\x01\n\x04Page\x12\x16\n\x0e\x62uffer_offsets\x18\x01 \x03(\x04\x12\x14\n\x0c\x62uffer_sizes\x18\x02 \x03(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12-\n\x08\x65ncoding\x18\x04 \x01(\x0b\x32\x1b.lance_spark.file2.Encoding\x12\x10\n\x08priority\x18\x05 \x01(\x04\"z\n\x13\x45\x61rlyColumnMetadata\x12\x35\n\x05pages\x18\x01 \x03(\x0b\x32&.lance_spark.file2.ColumnMetadata.Page\x12\x16\n\x0e\x62uffer_offsets\x18\x02 \x03(\x04\x12\x14\n\x0c\x62uffer_sizes\x18\x03 \x03(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/file2.proto\x12\x11lance_spark.file2\x1a\x1bgoogle/protobuf/empty.proto\"B\n\x10\x44\x65\x66\x65rredEncoding\x12\x17\n\x0f\x62uffer_location\x18\x01 \x01(\x04\x12\x15\n\rbuffer_length\x18\x02 \x01(\x04\"\"\n\x0e\x44irectEncoding\x12\x10\n\x08\x65ncoding\x18\x01 \x01(\x0c\"\xac\x01\n\x08\x45ncoding\x12\x37\n\x08indirect\x18\x01 \x01(\x0b\x32#.lance_spark.file2.DeferredEncodingH\x00\x12\x33\n\x06\x64irect\x18\x02 \x01(\x0b\x32!.lance_spark.file2.DirectEncodingH\x00\x12&\n\x04none\x18\x03 \x01(\x0b\x32\x16.google.protobuf.EmptyH\x00\x42\n\n\x08location\"\xbd\x02\n\x0e\x43olumnMetadata\x12-\n\x08\x65ncoding\x18\x01 \x01(\x0b\x32\x1b.lance_spark.file2.Encoding\x12\x35\n\x05pages\x18\x02 \x03(\x0b\x32&.lance_spark.file2.ColumnMetadata.Page\x12\x16\n\x0e\x62uffer_offsets\x18\x03 \x03(\x04\x12\x14\n\x0c\x62uffer_sizes\x18\x04 \x03(\x04\x1a\x96\x01\n\x04Page\x12\x16\n\x0e\x62uffer_offsets\x18\x01 \x03(\x04\x12\x14\n\x0c\x62uffer_sizes\x18\x02 \x03(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12-\n\x08\x65ncoding\x18\x04 \x01(\x0b\x32\x1b.lance_spark.file2.Encoding\x12\x10\n\x08priority\x18\x05 \x01(\x04\x12\x0f\n\x06\x62ounds\x18\xd9\x36 \x01(\x0c\"z\n\x13\x45\x61rlyColumnMetadata\x12\x35\n\x05pages\x18\x01 \x03(\x0b\x32&.lance_spark.file2.ColumnMetadata.Page\x12\x16\n\x0e\x62uffer_offsets\x18\x02 \x03(\x04\x12\x14\n\x0c\x62uffer_sizes\x18\x03 \x03(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,9 +39,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENCODING']._serialized_start=187
   _globals['_ENCODING']._serialized_end=359
   _globals['_COLUMNMETADATA']._serialized_start=362
-  _globals['_COLUMNMETADATA']._serialized_end=662
+  _globals['_COLUMNMETADATA']._serialized_end=679
   _globals['_COLUMNMETADATA_PAGE']._serialized_start=529
-  _globals['_COLUMNMETADATA_PAGE']._serialized_end=662
-  _globals['_EARLYCOLUMNMETADATA']._serialized_start=664
-  _globals['_EARLYCOLUMNMETADATA']._serialized_end=786
+  _globals['_COLUMNMETADATA_PAGE']._serialized_end=679
+  _globals['_EARLYCOLUMNMETADATA']._serialized_start=681
+  _globals['_EARLYCOLUMNMETADATA']._serialized_end=803
 # @@protoc_insertion_point(module_scope)

@@ -33,18 +33,20 @@ class Encoding(_message.Message):
 class ColumnMetadata(_message.Message):
     __slots__ = ("encoding", "pages", "buffer_offsets", "buffer_sizes")
     class Page(_message.Message):
-        __slots__ = ("buffer_offsets", "buffer_sizes", "length", "encoding", "priority")
+        __slots__ = ("buffer_offsets", "buffer_sizes", "length", "encoding", "priority", "bounds")
         BUFFER_OFFSETS_FIELD_NUMBER: _ClassVar[int]
         BUFFER_SIZES_FIELD_NUMBER: _ClassVar[int]
         LENGTH_FIELD_NUMBER: _ClassVar[int]
         ENCODING_FIELD_NUMBER: _ClassVar[int]
         PRIORITY_FIELD_NUMBER: _ClassVar[int]
+        BOUNDS_FIELD_NUMBER: _ClassVar[int]
         buffer_offsets: _containers.RepeatedScalarFieldContainer[int]
         buffer_sizes: _containers.RepeatedScalarFieldContainer[int]
         length: int
         encoding: Encoding
         priority: int
-        def __init__(self, buffer_offsets: _Optional[_Iterable[int]] = ..., buffer_sizes: _Optional[_Iterable[int]] = ..., length: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, _Mapping]] = ..., priority: _Optional[int] = ...) -> None: ...
+        bounds: bytes
+        def __init__(self, buffer_offsets: _Optional[_Iterable[int]] = ..., buffer_sizes: _Optional[_Iterable[int]] = ..., length: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, _Mapping]] = ..., priority: _Optional[int] = ..., bounds: _Optional[bytes] = ...) -> None: ...
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     PAGES_FIELD_NUMBER: _ClassVar[int]
     BUFFER_OFFSETS_FIELD_NUMBER: _ClassVar[int]

@@ -220,6 +220,24 @@ class SpilledSequence(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class DataOverlayFile(_message.Message):
+    __slots__ = ("data_file", "rows_of_all", "rows_of_fields", "committed_version")
+    DATA_FILE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OF_ALL_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OF_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    data_file: DataFile
+    rows_of_all: bytes
+    rows_of_fields: RowsOfFields
+    committed_version: int
+    def __init__(self, data_file: _Optional[_Union[DataFile, _Mapping]] = ..., rows_of_all: _Optional[bytes] = ..., rows_of_fields: _Optional[_Union[RowsOfFields, _Mapping]] = ..., committed_version: _Optional[int] = ...) -> None: ...
+
+class RowsOfFields(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, rows: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class ManifestCounts(_message.Message):
     __slots__ = ("fragments",)
     FRAGMENTS_FIELD_NUMBER: _ClassVar[int]

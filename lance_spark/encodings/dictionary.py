@@ -12,6 +12,7 @@ import numpy as np
 
 from lance_spark.buffers.blocks import Encoding, FixedWidth
 from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.encodings import out_of_line_bitpacking
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
@@ -38,6 +39,13 @@ class Dictionary(Encoding):
             raise CorruptFileError(f"dictionary index {numbers.max()} is out of bounds: the dictionary has {items.count} items")
         values = items.data.reshape(items.count, items.bits // 8)[numbers]
         return FixedWidth(items.bits, values.reshape(-1), count)
+
+
+def encode_block(indices: np.ndarray, items: Encoding, item_data: np.ndarray, num_items: int) -> tuple[Dictionary, np.ndarray]:
+    """`indices` (uint32) packed, and the encoded `items` that they refer to."""
+    encoding, packed = out_of_line_bitpacking.encode_block(FixedWidth(32, indices.view(np.uint8), len(indices)))
+    head = np.array([len(packed), len(item_data)], "<u8").view(np.uint8)
+    return Dictionary(encoding, items, num_items), np.concatenate([head, packed, item_data])
 
 
 _WORDS: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}

@@ -14,6 +14,7 @@ from lance_spark.buffers.blocks import Chunks, EncodedBuffer, EncodedChunks, Enc
 from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.memory import empty
+from lance_spark.encodings import out_of_line_bitpacking
 from lance_spark.encodings.fastlanes import word_type
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.general import General
@@ -22,7 +23,10 @@ from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import load64
 
 LONGEST_RUN = 255
-"""Run lengths are written as one byte, which all versions of the format can read."""
+"""Lengths of one byte, which all versions of the format can read."""
+
+LONGEST_LONG_RUN = 65535
+"""Lengths of two bytes, which 2.3 can read."""
 
 STRIDE = 16
 """Values written together when runs are expanded."""
@@ -92,31 +96,59 @@ def count_runs(block: FixedWidth) -> int:
     return int(_count_changes(block.view(word_type(block.bits)))) + 1 if block.count else 0
 
 
-def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
-    """`counts` values (of 8, 16, 32 or 64 bits) in each chunk as runs of at most 255."""
+def longest_run(block: FixedWidth) -> int:
+    """The number of values in the longest run."""
+    return int(_longest(block.view(word_type(block.bits))))
+
+
+def encode_chunks(block: FixedWidth, counts: np.ndarray, longest: int = LONGEST_RUN) -> EncodedChunks:
+    """`counts` values (of 8, 16, 32 or 64 bits) in each chunk as runs of at most `longest`, which determines the type of the lengths."""
     source = block.view(word_type(block.bits))
     stops = np.cumsum(counts)
     bounds = np.zeros(len(counts) + 1, np.int64)
-    _bound_runs(source, stops, bounds)
-    values, lengths = np.empty(bounds[-1], source.dtype), np.empty(bounds[-1], np.uint8)
-    _find_runs(source, stops, values, lengths)
-    buffers = EncodedBuffer(values.view(np.uint8), bounds * (block.bits // 8)), EncodedBuffer(lengths, bounds)
-    return EncodedChunks(Rle(Flat(block.bits), Flat(8)), counts, buffers)
+    _bound_runs(source, stops, longest, bounds)
+    width = 1 if longest == LONGEST_RUN else 2
+    values, lengths = np.empty(bounds[-1], source.dtype), np.empty(bounds[-1], word_type(8 * width))
+    _find_runs(source, stops, longest, values, lengths)
+    buffers = EncodedBuffer(values.view(np.uint8), bounds * (block.bits // 8)), EncodedBuffer(lengths.view(np.uint8), bounds * width)
+    return EncodedChunks(Rle(Flat(block.bits), Flat(8 * width)), counts, buffers)
 
 
-def encode_blocks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
-    """`counts` values of each block as runs, values and lengths in one buffer."""
-    chunks = encode_chunks(block, counts)
+def encode_packed_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
+    """`encode_chunks` with the smallest lengths, and with the values or the lengths bit-packed if that is smaller (2.3)."""
+    chunks = min((encode_chunks(block, counts, longest) for longest in (LONGEST_RUN, LONGEST_LONG_RUN)), key=_size)
+    node = chunks.encoding
+    assert isinstance(node, Rle)
+    assert isinstance(node.run_lengths, Flat)
     values, lengths = chunks.buffers
-    size = block.bits // 8
+    packed_values, packed_lengths = _packed(values, block.bits), _packed(lengths, node.run_lengths.bits_per_value)
+    # Readers learn the number of runs from the size of the flat part.
+    with_values = replace(chunks, encoding=Rle(packed_values.encoding, node.run_lengths), buffers=(packed_values.buffers[0], lengths))
+    with_lengths = replace(chunks, encoding=Rle(node.values, packed_lengths.encoding), buffers=(values, packed_lengths.buffers[0]))
+    return min((chunks, with_values, with_lengths), key=_size)
+
+
+def _packed(buffer: EncodedBuffer, bits: int) -> EncodedChunks:
+    runs = np.diff(buffer.bounds) // (bits // 8)
+    return out_of_line_bitpacking.encode_chunks(FixedWidth(bits, buffer.data, int(runs.sum())), runs)
+
+
+def _size(chunks: EncodedChunks) -> int:
+    return sum(len(buffer.data) for buffer in chunks.buffers)
+
+
+def encode_blocks(block: FixedWidth, counts: np.ndarray, longest: int = LONGEST_RUN) -> EncodedChunks:
+    """`counts` values of each block as runs of at most `longest`, values and lengths in one buffer."""
+    chunks = encode_chunks(block, counts, longest)
+    values, lengths = chunks.buffers
     bounds = np.arange(len(lengths.bounds)) * 8 + values.bounds + lengths.bounds
     data = np.empty(bounds[-1], np.uint8)
-    runs = np.diff(lengths.bounds)
+    sizes = np.diff(values.bounds)
     # The position of each byte of each part: its number plus the bytes before it in the blocks.
     before = np.arange(len(counts)) * 8 + 8
-    data[(bounds[:-1, None] + np.arange(8)).ravel()] = (runs * size).view(np.uint8)
-    data[np.arange(len(values.data)) + np.repeat(before + lengths.bounds[:-1], runs * size)] = values.data
-    data[np.arange(len(lengths.data)) + np.repeat(before + values.bounds[1:], runs)] = lengths.data
+    data[(bounds[:-1, None] + np.arange(8)).ravel()] = sizes.view(np.uint8)
+    data[np.arange(len(values.data)) + np.repeat(before + lengths.bounds[:-1], sizes)] = values.data
+    data[np.arange(len(lengths.data)) + np.repeat(before + values.bounds[1:], np.diff(lengths.bounds))] = lengths.data
     return EncodedChunks(chunks.encoding, counts, (EncodedBuffer(data, bounds),))
 
 
@@ -228,34 +260,44 @@ def _count_changes(values: np.ndarray) -> int:
 
 
 @kernel
-def _run_stop(values: np.ndarray, start: int, stop: int) -> int:
-    """The end of the run that begins at `start`, at most `stop`."""
+def _longest(values: np.ndarray) -> int:
+    longest = begun = 0
+    for i in range(1, len(values)):
+        if values[np.uint64(i)] != values[np.uint64(i - 1)]:
+            longest = max(longest, i - begun)
+            begun = i
+    return max(longest, len(values) - begun)
+
+
+@kernel
+def _run_stop(values: np.ndarray, start: int, stop: int, longest: int) -> int:
+    """The end of the run that begins at `start`, at most `stop` and `longest` values."""
     end = start + 1
-    stop = min(stop, start + LONGEST_RUN)
+    stop = min(stop, start + longest)
     while end < stop and values[np.uint64(end)] == values[np.uint64(start)]:
         end += 1
     return end
 
 
 @kernel
-def _bound_runs(values: np.ndarray, stops: np.ndarray, bounds: np.ndarray) -> None:
+def _bound_runs(values: np.ndarray, stops: np.ndarray, longest: int, bounds: np.ndarray) -> None:
     """Set `bounds[c + 1]` to the number of runs in chunks 0 to c, which end at `stops`."""
     at = 0
     for chunk in range(len(stops)):
         runs = bounds[chunk]
         while at < stops[chunk]:
-            at = _run_stop(values, at, stops[chunk])
+            at = _run_stop(values, at, stops[chunk], longest)
             runs += 1
         bounds[chunk + 1] = runs
 
 
 @kernel
-def _find_runs(values: np.ndarray, stops: np.ndarray, run_values: np.ndarray, run_lengths: np.ndarray) -> None:
+def _find_runs(values: np.ndarray, stops: np.ndarray, longest: int, run_values: np.ndarray, run_lengths: np.ndarray) -> None:
     run = 0
     at = 0
     for chunk in range(len(stops)):
         while at < stops[chunk]:
-            end = _run_stop(values, at, stops[chunk])
+            end = _run_stop(values, at, stops[chunk], longest)
             run_values[run] = values[at]
             run_lengths[run] = end - at
             at = end

@@ -15,7 +15,11 @@ from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChun
 from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.memory import empty, zeros
+from lance_spark.encodings import out_of_line_bitpacking
+from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.delta import Delta
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.range_ import Range
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
@@ -222,6 +226,20 @@ def encode_counts(block: VariableWidth, counts: np.ndarray) -> EncodedChunks:
     data.fill(_PADDING)
     _fill(block.offsets, block.data, counts, bounds, width == 8, data)
     return EncodedChunks(Variable(Flat(8 * width)), counts, (EncodedBuffer(data, bounds),))
+
+
+def encode_packed_counts(block: VariableWidth, counts: np.ndarray) -> EncodedChunks:
+    """`encode_counts` with offsets that need no bytes if all values are of one length, else with packed lengths (2.3)."""
+    width, sizes = block.offsets.itemsize, np.diff(block.offsets)
+    firsts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=firsts[1:])
+    texts = EncodedBuffer(block.data, block.offsets[firsts].astype(np.int64))
+    length = int(sizes[0])
+    if (sizes == length).all():
+        offsets: Encoding = Range(8 * width, 0, length) if length else Constant(bytes(width))
+        return EncodedChunks(Variable(offsets), counts, (texts,))
+    lengths = out_of_line_bitpacking.encode_chunks(FixedWidth(8 * width, sizes.view(np.uint8), len(sizes)), counts)
+    return EncodedChunks(Variable(Delta(8 * width, 0, lengths.encoding)), counts, (lengths.buffers[0], texts))
 
 
 @kernel

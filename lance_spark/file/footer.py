@@ -145,7 +145,7 @@ def _column(data: Bytes, footer: Footer, index: int) -> Column:
         first_row = rows if footer.early else page.priority
         if footer.early:
             buffers = buffers[::-1]  # early writers numbered buffers from the last
-        pages.append(Page(first_row, page.length, buffers, *_encoding(page.encoding, where)))
+        pages.append(Page(first_row, page.length, buffers, *_encoding(page.encoding, where), page.bounds))
         rows += page.length
     where = f"column {index}"
     buffers = _ranges(message.buffer_offsets, message.buffer_sizes, footer, where)

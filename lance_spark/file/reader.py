@@ -6,6 +6,7 @@ All fields of a batch are decoded side by side, so that their bytes are fetched 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.nodes.page_layouts import has_values_in_nulls, parse_layout
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
+from lance_spark.layouts.page_bounds import read_bounds
 from lance_spark.layouts.page_pruning import distinct_values
 from lance_spark.layouts.read_alike import open_alike
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
@@ -196,7 +198,8 @@ class DataFileReader:
                 f"{self._source.path}: copying the pages of column {column} is not supported, since it has column buffers"
             )
         for page in metadata.pages:
-            yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.read(page.buffers, f"column {column}")), page.num_rows)
+            buffers = tuple(self._source.read(page.buffers, f"column {column}"))
+            yield EncodedPage(page.encoding_type, page.encoding, buffers, page.num_rows, page.bounds)
 
     def columns_with_values_in_nulls(self) -> list[int]:
         """The columns with values in null structs, which some readers show (see `has_values_in_nulls`)."""
@@ -229,10 +232,12 @@ class DataFileReader:
         if self._source.checksums is not None:
             self._source.run("checksums", self._source.checksums.check_all())
 
-    def prune_pages(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
+    def prune_pages(
+        self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool], only_bounds: bool = False
+    ) -> spans.Spans | None:
         """The rows of pages of `field` whose distinct values or bounds pass `may_match`; also those of pages without either.
 
-        None if no page has any.
+        None if no page has any. With `only_bounds`, only metadata is read of files of version 2.1 and later.
         """
         if field.children or field.is_blob:
             return None
@@ -246,7 +251,13 @@ class DataFileReader:
             return None
         else:
             metadata = self._columns([field], {field.id: column})[field.id]
-            values = self._source.run(f"column {field.name!r}", distinct_values(field, metadata))
+            bounds = [read_bounds(page.bounds, field) for page in metadata.pages]
+            left = [b is None or may_match(b) for b in bounds]
+            # What the bounds leave may have a dictionary, which costs a read.
+            rest = replace(metadata, pages=tuple(page for page, is_left in zip(metadata.pages, left) if is_left))
+            known = [] if only_bounds else self._source.run(f"column {field.name!r}", distinct_values(field, rest))
+            distinct = iter(known)
+            values = [next(distinct) if is_left and not only_bounds else b for b, is_left in zip(bounds, left)]
             if all(v is None for v in values):
                 return None
             ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.layouts.choose.encoding_options import BlobThresholds, EncodingOptions
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.schema.logical_types import parse_logical_type
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.schema.storage_version import V2_0, V2_1, V2_2, StorageVersion
+from lance_spark.schema.storage_version import V2_0, V2_1, V2_2, V2_3, StorageVersion
 
-WRITABLE: Mapping[str, StorageVersion] = {str(v): v for v in (V2_0, V2_1, V2_2)}
+WRITABLE: Mapping[str, StorageVersion] = {str(v): v for v in (V2_0, V2_1, V2_2, V2_3)}
 """The storage versions that can be written."""
 
+_LOG = logging.getLogger("lance_spark")
+
 _VARIABLE = ("string", "large_string", "binary", "large_binary")
+
+
+def storage_version(name: str, advice: str = "") -> StorageVersion:
+    """The storage version of new data files. Raises UnsupportedFeatureError, with `advice`, for one that cannot be written."""
+    if name not in WRITABLE:
+        raise UnsupportedFeatureError(f"writing data files of storage version {name} is not supported; use {', '.join(WRITABLE)}{advice}")
+    return WRITABLE[name]
+
+
+def warn_if_unstable(name: str, table: str) -> None:
+    """Log a warning about a new table in a storage version whose specification is not final, as pylance does."""
+    if storage_version(name) > V2_2:
+        _LOG.warning("%s: storage version %s is unstable: later readers may not read its files, so use it for trials only", table, name)
 
 
 def check_supported(schema: Schema, version: StorageVersion) -> None:
@@ -32,7 +48,8 @@ def check_supported(schema: Schema, version: StorageVersion) -> None:
             raise UnsupportedFeatureError(f"column {path!r}: {why}")
         if field.metadata and field.is_leaf:
             named = replace(field, name=path)
-            EncodingOptions.of(named)
+            if EncodingOptions.of(named).structure == "sparse" and not (version in GRAMMARS and GRAMMARS[version].planar):
+                raise InvalidOptionError(f"column {path!r}: structural-encoding: files of version {version} are not sparse; 2.3 is")
             BlobThresholds.of(named)
     if version < (2, 2):
         for field in schema.fields:

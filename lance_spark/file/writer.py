@@ -1,4 +1,4 @@
-"""Writes one data file of storage version 2.0, 2.1 or 2.2 as a stream. Implements "File Layout" of the file format specification.
+"""Writes one data file of storage version 2.0, 2.1, 2.2 or 2.3 as a stream. Implements "File Layout" of the file format specification.
 
 On disk: the buffers of the pages as they fill up, the checksum table, global buffer 0 (schema and row count), the metadata of each column,
 the offset tables of both, the checksum trailer, the footer.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -30,6 +30,7 @@ from lance_spark.layouts.levels.shred import split
 from lance_spark.layouts.mini_block.alike import encode_together
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS, Grammar
+from lance_spark.layouts.page_bounds import bounds_of, has_bounds
 from lance_spark.layouts.write_blob import encode_blob_pages
 from lance_spark.schema.blobs import in_file
 from lance_spark.schema.field_messages import serialise_fields
@@ -98,6 +99,7 @@ class _LeafColumn:
 
     leaf: Field
     is_blob: bool
+    bounded: bool
     pages: list[bytes] = field(default_factory=list)
     waiting: list[pa.Array] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -118,7 +120,8 @@ class DataFileWriter:
         self._format = FORMATS[version]
         self._num_rows = 0
         self._blobs = BlobWriter(self._out.put_aligned, sidecars)
-        self._columns = [_LeafColumn(leaf, leaf.is_blob) for leaf in self._format.columns(schema)]
+        bounded = {f.id for f in schema.fields if version != V2_0 and has_bounds(f)}
+        self._columns = [_LeafColumn(leaf, leaf.is_blob, leaf.id in bounded) for leaf in self._format.columns(schema)]
 
     @property
     def size_bytes(self) -> int:
@@ -222,14 +225,21 @@ class DataFileWriter:
         column.waiting, column.waiting_bytes, column.borrows = [], 0, False
         if not len(array) and not self._num_rows:
             return
-        for page in [ready] if ready is not None else self._format.encode_pages(column.leaf, array):
+        if ready is not None:
+            self._put_page(column, ready)
+            return
+        first = 0
+        for page in self._format.encode_pages(column.leaf, array):
+            if column.bounded:
+                page = replace(page, bounds=bounds_of(array.slice(first, page.num_rows)))
+                first += page.num_rows
             self._put_page(column, page)
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
         places = [self._out.put_aligned(np.ascontiguousarray(b).data) for b in page.buffers]
         offsets, sizes = [at for at, _ in places], [size for _, size in places]
         message = file2_pb2.ColumnMetadata.Page(
-            buffer_offsets=offsets, buffer_sizes=sizes, length=page.num_rows, priority=column.rows_written
+            buffer_offsets=offsets, buffer_sizes=sizes, length=page.num_rows, priority=column.rows_written, bounds=page.bounds
         )
         column.pages.append(_page_of_column(message.SerializeToString() + _page_encoding(page.encoding, page.encoding_type)))
         column.rows_written += page.num_rows

@@ -160,9 +160,12 @@ def _summary(zone: Zone) -> tuple[pa.Scalar | None, pa.Scalar | None, int, int]:
         return _float_summary(values)
     if types.is_nested(values.type):
         return None, None, values.null_count, 0
-    # Arrow does not order durations.
-    found = pc.min_max(values.cast(pa.int64()) if types.is_duration(values.type) else values)
-    return found["min"].cast(values.type), found["max"].cast(values.type), values.null_count, 0
+    if types.is_duration(values.type):
+        # Arrow does not order durations.
+        low, high = pc.min_max(values.cast(pa.int64())).values()
+        return low.cast(values.type), high.cast(values.type), values.null_count, 0
+    low, high = pc.min_max(values).values()
+    return low, high, values.null_count, 0
 
 
 def _float_summary(values: pa.Array) -> tuple[pa.Scalar, pa.Scalar, int, int]:

@@ -62,7 +62,7 @@ def zones(rows: Iterable[pa.RecordBatch], size: int) -> Iterator[Zone]:
 
 
 def _whole(parts: list[Zone]) -> Zone:
-    return Zone(np.concatenate([p.addresses for p in parts]), joined([p.values for p in parts]))
+    return parts[0] if len(parts) == 1 else Zone(np.concatenate([p.addresses for p in parts]), joined([p.values for p in parts]))
 
 
 def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], what: str, spans_deleted: bool = True) -> Rows:

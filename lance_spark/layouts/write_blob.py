@@ -49,4 +49,4 @@ def encode_blob_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[E
     chunks = packed_struct.encode_chunks(block, split_evenly(count, _DESCRIPTORS_PER_CHUNK))
     inner = write_mini_block.encode(plain, chunks, None, grammar)
     layout = pb.BlobLayout(inner_layout=pb.PageLayout.FromString(inner.encoding), layers=page.layers)  # type: ignore[arg-type]
-    return [EncodedPage.of(pb.PageLayout(blob_layout=layout), inner.buffers, page.num_rows)]
+    return [EncodedPage.of(pb.PageLayout(blob_layout=layout), inner.buffers, page.num_rows, grammar)]

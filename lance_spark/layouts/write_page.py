@@ -12,7 +12,7 @@ from lance_spark.layouts.choose.nulls_and_constants import constant, with_nulls_
 from lance_spark.layouts.constant import write as write_constant
 from lance_spark.layouts.full_zip import write as write_full_zip
 from lance_spark.layouts.levels.shred import shred
-from lance_spark.layouts.levels.write import max_chunk_values
+from lance_spark.layouts.levels.write import MAX_CHUNK_VALUES, max_chunk_values
 from lance_spark.layouts.mini_block import write as write_mini_block
 from lance_spark.layouts.mini_block.small import encode_small
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
@@ -28,12 +28,13 @@ def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[Encode
     if page.values is None:
         return [write_constant.encode_nulls(page, grammar)]
     page = with_nulls_filled(page)
-    if grammar.constant_values and page.dictionary is None and not choose.is_small_without_constant(page):
+    if page.dictionary is None and choose.may_be_constant(page, grammar):
         value = constant(page)
         if value is not None:
-            return [write_constant.encode_value(page, value)]
+            return [write_constant.encode_value(page, value, grammar)]
     options = EncodingOptions.of(field)
-    max_values = max_chunk_values(page, grammar)
+    sparse = grammar.planar and options.structure == "sparse" and (page.repetition is not None or page.definition is not None)
+    max_values = MAX_CHUNK_VALUES if sparse else max_chunk_values(page, grammar)
     if not max_values and len(array) > 1:
         # The page has a longer run of events without a value than fits in a chunk. Pages with fewer rows have fewer events.
         half = len(array) // 2
@@ -47,6 +48,7 @@ def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[Encode
             f"column {field.name!r}: dictionary values in a row with tens of thousands of empty lists are not supported"
         )
     if dictionary is None and (not max_values or choose.is_wide(values, options)):
-        return [write_full_zip.encode(page, *choose.encode_single_values(values, options))]
+        return [write_full_zip.encode(page, *choose.encode_single_values(values, options), grammar)]
     items = None if dictionary is None else encode_dictionary(dictionary, options, grammar)
-    return [write_mini_block.encode(page, choose.encode_chunks(values, max_values, options, grammar), items, grammar)]
+    encode = write_mini_block.encode_sparse if sparse else write_mini_block.encode
+    return [encode(page, choose.encode_chunks(values, max_values, options, grammar), items, grammar)]

@@ -13,9 +13,14 @@ CHECKSUM_SIZE = len(MAGIC) + 4
 """Size in bytes of the magic number and the checksum."""
 
 
-def with_checksum(before: bytes, after: bytes) -> bytes:
-    """The file `before` + `after` with its checksum between them."""
-    return before + MAGIC + crc32c(after, crc32c(before + MAGIC)).to_bytes(4, "little") + after if available() else before + after
+def with_checksum(before: bytes, *after: bytes | memoryview) -> bytes:
+    """The file of `before` and the pieces `after` with its checksum between them."""
+    if not available():
+        return b"".join((before, *after))
+    checksum = crc32c(before + MAGIC)
+    for piece in after:
+        checksum = crc32c(piece, checksum)
+    return b"".join((before, MAGIC, checksum.to_bytes(4, "little"), *after))
 
 
 def verify_checksum(data: bytes, position: int) -> None:

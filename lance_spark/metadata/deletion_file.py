@@ -18,7 +18,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.arrow_file import decoded_bytes
 from lance_spark.metadata.bitmaps import bitmap_of, offsets_of, read_bitmap
 from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
-from lance_spark.metadata.fragment import DeletionFile, Fragment
+from lance_spark.metadata.fragment import DeletionFile, Fragment, HeldDeletions
 from lance_spark.metadata.locations import Locations
 from lance_spark.storage.store import Store
 
@@ -40,6 +40,8 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     deletion = fragment.deletion
     if deletion is None:
         return np.empty(0, dtype=np.uint32)
+    if isinstance(deletion, HeldDeletions):
+        return np.frombuffer(deletion.offsets, np.uint32)
     key = "deletions", fragment.id, deletion, fragment.physical_rows
     return locations.kept.get(key, lambda: _read_deletions(fragment, deletion, locations), lambda offsets: offsets.nbytes)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+import numpy as np
 from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
@@ -80,6 +82,18 @@ class DeletionFile:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldDeletions(DeletionFile):
+    """Deleted rows that are in no file, but only in memory: their `offsets`, ascending, as bytes of uint32."""
+
+    offsets: bytes = b""
+
+    @classmethod
+    def of(cls, offsets: np.ndarray) -> HeldDeletions:
+        """Hold these ascending offsets."""
+        return cls(False, 0, 0, len(offsets), offsets=offsets.astype(np.uint32).tobytes())
+
+
+@dataclass(frozen=True, slots=True)
 class ExternalFile:
     """A range of a file with data that is too large for the manifest; `path` is relative to the table's root."""
 
@@ -90,32 +104,52 @@ class ExternalFile:
 
 
 @dataclass(frozen=True, slots=True)
+class SpilledColumn:
+    """A hidden column of a data file with a value (uint64) for each of the fragment's `rows`: they are too large for the manifest."""
+
+    file: DataFile
+    field_id: int
+    rows: int
+
+
+LineageSequence: TypeAlias = bytes | ExternalFile | SpilledColumn
+"""Row ids or row versions of a fragment: serialised (see `metadata.row_ids`), or where they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     """A set of rows: data files with different columns of the same `physical_rows` rows, and a deletion file.
 
-    `physical_rows` includes deleted rows. `row_ids`, `created_at` and `updated_at` are serialised sequences (see `metadata.row_ids`),
-    inline or in a file. `spilled` names those of the three that are columns of a data file instead (see `SPILLED`). `overlays` are kept
-    unparsed.
+    `physical_rows` includes deleted rows. `overlays` are kept unparsed (see `metadata.overlays`).
     """
 
     id: int
     files: tuple[DataFile, ...]
     physical_rows: int
     deletion: DeletionFile | None = None
-    row_ids: bytes | ExternalFile | None = None
-    created_at: bytes | ExternalFile | None = None
-    updated_at: bytes | ExternalFile | None = None
+    row_ids: LineageSequence | None = None
+    created_at: LineageSequence | None = None
+    updated_at: LineageSequence | None = None
     overlays: tuple[bytes, ...] = ()
     unknown: bytes = b""
-    spilled: tuple[str, ...] = ()
 
 
-SPILLED: Mapping[str, tuple[int, str]] = {
-    "row_ids": (-3, "spilled_row_ids"),
-    "created_at": (-4, "spilled_created_at_versions"),
-    "updated_at": (-5, "spilled_last_updated_at_versions"),
+@dataclass(frozen=True, slots=True)
+class LogFragment(Fragment):
+    """Rows of a write-ahead log that are read as those of a table: they have no row ids and versions, and no place in the table.
+
+    `has_addresses`: a search numbers its rows by addresses, which mean nothing outside of it.
+    """
+
+    has_addresses: bool = False
+
+
+_SEQUENCES: Mapping[str, tuple[str, int, str]] = {
+    "row_ids": ("row_id_sequence", -3, "spilled_row_ids"),
+    "created_at_versions": ("created_at_version_sequence", -4, "spilled_created_at_versions"),
+    "last_updated_at_versions": ("last_updated_at_version_sequence", -5, "spilled_last_updated_at_versions"),
 }
-"""The field of the hidden column of a sequence, and its name in the message of a fragment."""
+"""The names of a sequence in the message of a fragment, and the field of its hidden column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +274,14 @@ def write_deletion_file(file: DeletionFile, message: pb.DeletionFile) -> None:
     message.SetInParent()
 
 
-def _sequence(message: pb.DataFragment, oneof: str, reading: Reading) -> bytes | ExternalFile | None:
+def _sequence(message: pb.DataFragment, name: str, files: tuple[DataFile, ...], reading: Reading) -> LineageSequence | None:
+    oneof, field_id, spilled = _SEQUENCES[name]
+    if message.HasField(spilled):
+        having = [file for file in files if field_id in file.fields]
+        if len(having) != 1:
+            what = f"{len(having)} columns {field_id} with ids or versions of its rows"
+            raise CorruptFileError(f"fragment {message.id} has {what}, expected 1")
+        return SpilledColumn(having[0], field_id, message.physical_rows)
     which = message.WhichOneof(oneof)
     if which is None:
         return None
@@ -264,12 +305,11 @@ def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
         files,
         message.physical_rows,
         read_deletion_file(message.deletion_file, reading) if message.HasField("deletion_file") else None,
-        _sequence(message, "row_id_sequence", reading),
-        _sequence(message, "created_at_version_sequence", reading),
-        _sequence(message, "last_updated_at_version_sequence", reading),
+        _sequence(message, "row_ids", files, reading),
+        _sequence(message, "created_at_versions", files, reading),
+        _sequence(message, "last_updated_at_versions", files, reading),
         tuple(message.overlays),
         reading.rest(message),
-        tuple(name for name, (_, field) in SPILLED.items() if message.HasField(field)),
     )
 
 
@@ -290,11 +330,11 @@ def write_fragment(fragment: Fragment, message: pb.DataFragment) -> None:
             external = getattr(message, f"external_{name}")
             external.MergeFromString(sequence.unknown)
             external.path, external.offset, external.size = sequence.path, sequence.offset, sequence.size
+        elif isinstance(sequence, SpilledColumn):
+            getattr(message, _SEQUENCES[name][2]).SetInParent()
         elif sequence is not None:
             setattr(message, f"inline_{name}", sequence)
     message.overlays.extend(fragment.overlays)
-    for name in fragment.spilled:
-        getattr(message, SPILLED[name][1]).SetInParent()
 
 
 def read_base_path(message: pb.BasePath, reading: Reading) -> BasePath:

@@ -1,165 +1,125 @@
-"""The ids, row counts and data files of very many fragments, read from their serialised messages by compiled code.
+"""The ids, row counts and data files of very many fragments, read from their serialised DataFragment messages at once.
 
-Implements the wire format of DataFragment as far as `lazy_fragments` needs it. Whatever is not as all writers write it is left to the
-protobuf library, which gives the same numbers where both read a message.
+Where a message is not as all writers write it, `Unusual` is raised, and the protobuf library must read it. Both give the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from lance_spark.kernels.kernel import kernel
-
-ENOUGH = 1 << 17
-"""From so many fragments on, loading the compiled code takes less time than it saves."""
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.wire import Unusual, distinct, fields, kinds, packed
 
 NO_FILE = -1
 """The number of deleted rows of a fragment without a deletion file."""
 
-_VARINT, _BYTES = 0, 2
-_BASE_ID = 7
-_LAST_FIELD = 11
+_OF_FRAGMENT, _OF_FILE, _OF_DELETION = kinds(pb.DataFragment), kinds(pb.DataFile), kinds(pb.DeletionFile)
+_PLAIN = np.isin(np.arange(len(_OF_FRAGMENT)), (1, 2, 4, 5, 7, 9))
+"""The fields of a fragment that has no files but those of its data: id, files, rows, and sequences in the manifest."""
 
 
-def counted(messages: Sequence[bytes]) -> np.ndarray | None:
-    """One int64 row for each DataFragment message, see `Fragments.counts`. None if they must be read in another way."""
-    lengths = np.fromiter(map(len, messages), np.int64, len(messages))
-    found = np.empty((len(messages), 4), np.int64)
-    return found if _count(np.frombuffer(b"".join(messages), np.uint8), lengths, found) else None
+def counted(data: Bytes, spans: np.ndarray) -> np.ndarray:
+    """One int64 row for each DataFragment message at `spans` of `data`, see `Fragments.counts`. Raises Unusual."""
+    found = np.zeros((len(spans), 4), np.int64)
+    found[:, 2] = NO_FILE
+    for step in fields(data, spans, _OF_FRAGMENT):
+        for number, column in ((1, 0), (4, 1)):
+            which = step.numbers == number
+            found[step.messages[which], column] = step.values[which]
+        found[step.messages[step.numbers == 2], 3] = 1
+        deletions = step.numbers == 3
+        if deletions.any():
+            messages = step.messages[deletions]
+            # A second one would be merged with the first.
+            if (found[messages, 2] != NO_FILE).any():
+                raise Unusual
+            found[messages, 2] = 0
+            for own in fields(data, step.spans[deletions], _OF_DELETION):
+                rows = own.numbers == 4
+                found[messages[own.messages[rows]], 2] = own.values[rows]
+    return found
 
 
-def own_files(messages: Sequence[bytes]) -> tuple[list[str], np.ndarray]:
+def own_files(data: Bytes, spans: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The paths of the data files of DataFragment messages that name no other files, and which messages (bool) these are.
 
-    Files below base paths, deletion files and files with sequences are other files.
+    Files below base paths, deletion files and files with sequences are other files. Raises Unusual.
     """
-    lengths, data = np.fromiter(map(len, messages), np.int64, len(messages)), b"".join(messages)
-    plain, values = np.empty(len(messages), np.bool_), np.frombuffer(data, np.uint8)
-    spans = np.empty((_paths(values, lengths, plain, np.empty((0, 2), np.int64)), 2), np.int64)
-    _paths(values, lengths, plain, spans)
+    plain = np.ones(len(spans), np.bool_)
+    owners, files = _files(data, spans, plain)
+    paths = np.zeros((len(files), 2), np.int64)
+    for step in fields(data, files, _OF_FILE):
+        named = step.numbers == 1
+        paths[step.messages[named]] = step.spans[named]
+        plain[owners[step.messages[step.numbers == 7]]] = False
+    content = data.data
     try:
-        return [data[start:stop].decode() for start, stop in zip(*spans.T.tolist())], plain
-    except UnicodeDecodeError:
-        return [], np.zeros(len(messages), np.bool_)
+        return [str(content[start:stop], "utf-8") for start, stop in paths[plain[owners]].tolist()], plain
+    except UnicodeDecodeError as e:
+        raise Unusual from e
 
 
-@kernel
-def _number(data: np.ndarray, at: np.int64, stop: np.int64) -> tuple[np.int64, np.int64]:
-    """The varint at `at` and the place after it; a negative place if it does not end before `stop`, or has more than 63 bits."""
-    value = shift = np.int64(0)
-    while at < stop and shift < 63:
-        byte = np.int64(data[at])
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, np.int64(at)
-        shift += 7
-    return value, np.int64(-1)
-
-
-@kernel
-def _deleted(data: np.ndarray, at: np.int64, stop: np.int64) -> np.int64:
-    """`num_deleted_rows` of the DeletionFile message from `at` to `stop`; negative if it is not as expected."""
-    deleted = np.int64(0)
-    while at < stop:
-        tag, at = _number(data, at, stop)
-        if at < 0 or tag & 7 != _VARINT or not 1 <= tag >> 3 <= 7 or 5 <= tag >> 3 <= 6:
-            return np.int64(-1)
-        value, at = _number(data, at, stop)
-        if at < 0:
-            return np.int64(-1)
-        if tag >> 3 == 4:
-            deleted = value
-    return deleted
-
-
-@kernel
-def _count(data: np.ndarray, lengths: np.ndarray, found: np.ndarray) -> bool:
-    """Fill the rows of `found`. False if a message is not as expected, or a field that must be unique is there twice."""
-    stop = np.int64(0)
-    for i in range(len(lengths)):
-        at, stop = stop, stop + lengths[i]
-        found[i] = 0
-        found[i, 2] = NO_FILE
-        while at < stop:
-            tag, at = _number(data, at, stop)
-            if at < 0:
-                return False
-            field, kind = tag >> 3, tag & 7
-            value, at = _number(data, at, stop)
-            if at < 0:
-                return False
-            if field in (1, 4):
-                if kind != _VARINT:
-                    return False
-                found[i, 0 if field == 1 else 1] = value
-                continue
-            if kind != _BYTES or value > stop - at or not 2 <= field <= _LAST_FIELD:
-                return False
-            if field == 2:
-                found[i, 3] = 1
-            elif field == 3:
-                if found[i, 2] != NO_FILE:
-                    return False
-                found[i, 2] = _deleted(data, at, at + value)
-                if found[i, 2] < 0:
-                    return False
-            at += value
-    return True
-
-
-@kernel
-def _path(data: np.ndarray, at: np.int64, stop: np.int64) -> tuple[np.int64, np.int64]:
-    """Where the path of the DataFile message from `at` to `stop` is; -1 if it has a base path, or is not as expected."""
-    first, last = np.int64(-1), np.int64(-1)
-    while at < stop:
-        tag, at = _number(data, at, stop)
-        if at < 0:
-            return np.int64(-1), np.int64(-1)
-        field, kind = tag >> 3, tag & 7
-        value, at = _number(data, at, stop)
-        if at < 0 or kind not in (_VARINT, _BYTES) or not 1 <= field < _BASE_ID or (kind == _BYTES and (field > 3 or value > stop - at)):
-            return np.int64(-1), np.int64(-1)
-        if field == 1:
-            if kind != _BYTES or first >= 0:
-                return np.int64(-1), np.int64(-1)
-            first, last = at, at + value
-        if kind == _BYTES:
-            at += value
-    return first, last
-
-
-@kernel
-def _paths(data: np.ndarray, lengths: np.ndarray, plain: np.ndarray, spans: np.ndarray) -> np.int64:
-    """Fill `plain`, and `spans` as far as it reaches with where the paths of the files of plain messages are. Returns their number."""
-    found = stop = np.int64(0)
-    for i in range(len(lengths)):
-        at, stop = stop, stop + lengths[i]
-        before = found
-        plain[i] = True
-        while at < stop and plain[i]:
-            tag, at = _number(data, at, stop)
-            if at < 0:
-                plain[i] = False
-                break
-            field, kind = tag >> 3, tag & 7
-            value, at = _number(data, at, stop)
-            if at >= 0 and kind == _VARINT and field in (1, 4):
-                continue
-            if at < 0 or kind != _BYTES or value > stop - at or field not in (2, 5, 7, 9):
-                plain[i] = False
-                break
-            if field == 2:
-                first, last = _path(data, at, at + value)
-                if first < 0:
-                    plain[i] = False
-                    break
-                if found < len(spans):
-                    spans[found, 0], spans[found, 1] = first, last
-                found += 1
-            at += value
-        if not plain[i]:
-            found = before
+def column_bytes(data: Bytes, spans: np.ndarray, ids: frozenset[int]) -> np.ndarray:
+    """A float64 for each DataFragment message, see `Fragments.column_bytes`. Raises Unusual."""
+    owners, files = _files(data, spans)
+    sizes, shares = np.zeros(len(files)), np.zeros(len(files))
+    for step in fields(data, files, _OF_FILE):
+        sized, listed = step.numbers == 6, step.numbers == 2
+        sizes[step.messages[sized]] = step.values[sized]
+        if listed.any():
+            # Most files have the same columns.
+            which, lists = distinct(data, step.spans[listed])
+            shares[step.messages[listed]] = np.array([np.isin(packed(one), list(ids)).mean() for one in lists])[which]
+    found = np.bincount(owners, sizes * shares, len(spans))
+    found[owners[(sizes == 0) & (shares > 0)]] = -1
     return found
+
+
+def layouts(data: Bytes, spans: np.ndarray) -> np.ndarray:
+    """A number for each DataFragment message: messages with equal numbers have data files with the same columns and versions.
+
+    Raises Unusual.
+    """
+    owners, files = _files(data, spans)
+    # Of each file: its fields, their columns, and both numbers of its version.
+    columns = np.zeros((4, len(files)), np.int64)
+    for step in fields(data, files, _OF_FILE):
+        for i, number in enumerate((2, 3)):
+            listed = step.numbers == number
+            columns[i, step.messages[listed]] = 1 + distinct(data, step.spans[listed])[0]
+        for i, number in enumerate((4, 5), 2):
+            versions = step.numbers == number
+            columns[i, step.messages[versions]] = step.values[versions]
+    found, counts = np.zeros(len(spans), np.int64), np.bincount(owners, minlength=len(spans))
+    alike, firsts = _numbered(*columns), np.cumsum(counts) - counts
+    for i in range(counts.max(initial=0)):
+        have = counts > i
+        found[have] = 1 + found.max() + _numbered(found[have], alike[firsts[have] + i])
+    return found
+
+
+def _numbered(*columns: np.ndarray) -> np.ndarray:
+    """A number for each row of columns, the same for equal rows."""
+    found = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values = np.unique(column, return_inverse=True)[1]
+        found = np.unique(found * (1 + values.max(initial=0)) + values, return_inverse=True)[1]
+    return found
+
+
+def _files(data: Bytes, spans: np.ndarray, plain: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The data files of DataFragment messages: the numbers of their messages, ascending, and where they are.
+
+    Messages that name files but data files become False in `plain`.
+    """
+    owners, files = [np.empty(0, np.int64)], [np.empty((0, 2), np.int64)]
+    for step in fields(data, spans, _OF_FRAGMENT):
+        which = step.numbers == 2
+        owners.append(step.messages[which])
+        files.append(step.spans[which])
+        if plain is not None:
+            plain[step.messages[~_PLAIN[step.numbers]]] = False
+    owner, file = np.concatenate(owners), np.concatenate(files)
+    order = np.argsort(owner, kind="stable")
+    return owner[order], file[order]

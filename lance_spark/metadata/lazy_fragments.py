@@ -1,71 +1,100 @@
-"""The fragments of a manifest, parsed on access, since a table may have 100,000 of them.
+"""The fragments of a manifest, parsed on access, since a table may have a million of them.
 
-Opening and appending need only ids and row counts, which are read for all fragments at once.
+Opening, planning and appending need only ids, row counts and sizes, which are read for all fragments at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import cast, overload
+from typing import Any, overload
 
 import numpy as np
 
 from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
+from lance_spark.buffers.wire import BYTES, Unusual, run, varint
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.fragment import Fragment, Reading, read_fragment, write_fragment
-from lance_spark.metadata.fragment_messages import ENOUGH, NO_FILE, counted, own_files
+from lance_spark.metadata.fragment import Fragment, HeldDeletions, LogFragment, Reading, read_fragment, write_fragment
+from lance_spark.metadata.fragment_messages import NO_FILE, column_bytes, counted, layouts, own_files
 
 _MAX_ID = 2**32 - 1
 _MAX_ROWS = 2**32
+_GIVEN = -1
+"""The start of the message of a fragment that has none, since it is not from a manifest."""
+
+_FEW = 32
+"""So few fragments, which are read anyway, are parsed in less time than it takes to begin with many at once."""
+
+_FIELD = pb.Manifest.DESCRIPTOR.fields_by_name["fragments"].number
+_FIELD_TAG = varint(_FIELD << 3 | BYTES)
 
 
 class Fragments(Sequence[Fragment]):
     """An immutable sequence of fragments, equal to any sequence of equal fragments; parsed fragments are cached."""
 
-    def __init__(self, items: Iterable[Fragment | bytes], name: str = "", counts: np.ndarray | None = None) -> None:
-        """`items` are fragments or serialised messages; `name` is their file, for errors. `counts` can be passed if known."""
-        self._items = list(items)
+    def __init__(self, given: Iterable[Fragment] = (), name: str = "") -> None:
+        """The `given` fragments. `name` is their file, for errors."""
+        self._given = dict(enumerate(given))
+        self._data: Bytes = np.empty(0, np.uint8)
+        self._spans = np.full((len(self._given), 2), _GIVEN, np.int64)
         self._name = name
         self._reading = Reading(unknown=False)
-        if counts is not None:
-            self.__dict__["counts"] = counts
+        # By the places of their messages. All selections of the same fragments share it.
+        self._parsed: dict[tuple[int, int], Fragment] = {}
+
+    @classmethod
+    def of_messages(cls, data: Bytes, spans: np.ndarray, name: str) -> Fragments:
+        """Those whose DataFragment messages, fields of a manifest message, are at `spans` of `data`: rows of start and end."""
+        found = cls((), name)
+        found._data, found._spans = data, spans
+        return found
+
+    def _with(self, given: dict[int, Fragment], spans: np.ndarray, counts: np.ndarray) -> Fragments:
+        """Other fragments, most with messages in the same data."""
+        found = Fragments.__new__(Fragments)
+        found.__dict__.update(
+            _given=given, _data=self._data, _spans=spans, _name=self._name, _reading=self._reading, _parsed=self._parsed, counts=counts
+        )
+        return found
 
     @cached_property
     def counts(self) -> np.ndarray:
         """One int64 row per fragment: id, `physical_rows`, deleted rows (0: not recorded, -1: no deletion file), 1 if it has data files."""
-        if set(map(type, self._items)) == {bytes}:
-            return self._counted(cast(list[bytes], self._items))
-        numbers = np.empty((len(self._items), 4), dtype=np.int64)
-        messages = {i: item for i, item in enumerate(self._items) if isinstance(item, bytes)}
-        numbers[list(messages)] = self._counted(list(messages.values()))
-        for i, item in enumerate(self._items):
-            if isinstance(item, Fragment):
-                numbers[i] = _numbers(item)
+        given = self.given
+        if not given:
+            return self._counted(self._spans)
+        numbers = np.empty((len(self), 4), dtype=np.int64)
+        there = self._spans[:, 0] != _GIVEN
+        numbers[there] = self._counted(self._spans[there])
+        numbers[given] = [_numbers(fragment) for fragment in self._given.values()]
         return numbers
 
-    def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
-        if len(messages) >= ENOUGH and (numbers := counted(messages)) is not None and numbers.max(initial=0) <= _MAX_ID:
+    @property
+    def given(self) -> list[int]:
+        """The places of the fragments that are not from a manifest."""
+        return list(self._given)
+
+    def _counted(self, spans: np.ndarray) -> np.ndarray:
+        try:
+            numbers = counted(self._data, spans)
+        except Unusual:
+            numbers = None
+        if numbers is not None and numbers.max(initial=0) <= _MAX_ID:
             return numbers
+        messages = [self._data[start:stop].tobytes() for start, stop in spans.tolist()]
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
-        # A list of tuples would start the garbage collector again and again.
-        return np.fromiter(self._checked(parsed), np.int64, 4 * len(parsed)).reshape(-1, 4)
-
-    def _checked(self, parsed: Iterable[pb.FragmentCounts]) -> Iterator[int]:
-        """The numbers of `counts`, one after the other. Raises CorruptFileError for those that are too large."""
-        for f in parsed:
-            number, physical = f.id, f.physical_rows
-            deleted = f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE
-            if number > _MAX_ID:
-                raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
-            if max(physical, deleted) > _MAX_ROWS:
-                raise CorruptFileError(f"{self._name}: fragment {number} has {max(physical, deleted)} rows, expected at most 2^32")
-            yield number
-            yield physical
-            yield deleted
-            yield f.HasField("files")
+        ids = [f.id for f in parsed]
+        if max(ids, default=0) > _MAX_ID:
+            raise CorruptFileError(f"{self._name}: fragment id {max(ids)} does not fit 32 bits")
+        physical = [f.physical_rows for f in parsed]
+        deleted = [f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE for f in parsed]
+        for rows in (physical, deleted):
+            if (most := max(rows, default=0)) > _MAX_ROWS:
+                raise CorruptFileError(f"{self._name}: fragment {ids[rows.index(most)]} has {most} rows, expected at most 2^32")
+        return np.array([ids, physical, deleted, [f.HasField("files") for f in parsed]], np.int64).T
 
     def _check_files(self) -> None:
         """Raise CorruptFileError if a fragment has no data files: its rows are unreadable, and pylance rejects it."""
@@ -89,10 +118,6 @@ class Fragments(Sequence[Fragment]):
         """Whether each id is greater than the one before it."""
         return bool((self.ids[1:] > self.ids[:-1]).all())
 
-    def _parsed_places(self) -> list[int]:
-        """The places of the fragments that are parsed. An operation has changed few of very many."""
-        return [i for i, kind in enumerate(map(type, self._items)) if kind is not bytes]
-
     @cached_property
     def live_rows(self) -> np.ndarray:
         """The number of live rows of each fragment; -1 if a required number is missing or inconsistent. Must not be written to."""
@@ -106,58 +131,113 @@ class Fragments(Sequence[Fragment]):
         """True if any fragment has a deletion file."""
         return bool((self.counts[:, 2] != NO_FILE).any())
 
+    def chosen(self, places: np.ndarray | slice) -> Fragments:
+        """The fragments at these places, in this order."""
+        if not isinstance(places, slice) and len(places) == len(self) and (places == np.arange(len(self))).all():
+            return self
+        numbers = (range(len(self))[places] if isinstance(places, slice) else places.tolist()) if self._given else ()
+        given = {i: self._given[place] for i, place in enumerate(numbers) if place in self._given}
+        return self._with(given, self._spans[places], self.counts[places])
+
     def changed(self, updated: Mapping[int, Fragment], removed: Iterable[int]) -> Fragments:
         """Replace the fragments with the ids in `updated` and drop the `removed` ones."""
-        items, counts = list(self._items), self.counts
-        if updated:
-            counts = counts.copy()
-            for i in np.flatnonzero(np.isin(self.ids, list(updated))).tolist():
-                items[i] = updated[int(self.ids[i])]
-                counts[i] = _numbers(updated[int(self.ids[i])])
+        places = np.flatnonzero(np.isin(self.ids, list(updated))).tolist() if updated else ()
+        found = self.replaced({i: updated[int(self.ids[i])] for i in places})
         left = ~np.isin(self.ids, list(removed))
-        if left.all():
-            return Fragments(items, self._name, counts)
-        return Fragments([items[i] for i in np.flatnonzero(left).tolist()], self._name, counts[left])
+        return found if left.all() else found.chosen(np.flatnonzero(left))
+
+    def replaced(self, updated: Mapping[int, Fragment]) -> Fragments:
+        """Replace the fragments at the places in `updated`."""
+        spans, counts = self._spans.copy(), self.counts.copy()
+        for i, fragment in updated.items():
+            spans[i], counts[i] = _GIVEN, _numbers(fragment)
+        return self._with({**self._given, **updated}, spans, counts) if updated else self
 
     def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
-        """Sort the fragments by id and apply `edit` to them, except to unparsed ones, which no operation has changed."""
+        """Sort the fragments by id and apply `edit` to those that are not from a manifest."""
         self._check_files()
-        if self._ascending:
-            items, counts = list(self._items), self.counts
-        else:
-            order = np.argsort(self.ids)
-            items, counts = [self._items[i] for i in order.tolist()], self.counts[order]
-        edited = Fragments(items, self._name, counts)
-        for i in edited._parsed_places():
-            edited._items[i] = edit(edited[i])
-        return edited
+        found = self.chosen(slice(None) if self._ascending else np.argsort(self.ids))
+        return found.replaced({i: edit(fragment) for i, fragment in found._given.items()})
 
     def of_ids(self, ids: Iterable[int]) -> dict[int, Fragment]:
         """The existing fragments with these ids, by id."""
         places = np.flatnonzero(np.isin(self.ids, list(ids))).tolist()
         return {self[i].id: self[i] for i in places}
 
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The fragments as fields of a manifest message: bytes that belong together, one after the other."""
+        starts, stops = self._spans.T
+        # The fields of a manifest follow each other, and are the same in the next one.
+        sizes = stops - starts
+        tagged = 2 + (sizes >= 1 << 7) + (sizes >= 1 << 14) + (sizes >= 1 << 21)
+        follows = (starts[1:] - stops[:-1] == tagged[1:]) & (starts[1:] != _GIVEN)
+        firsts = np.append(0, 1 + np.flatnonzero(~follows))[: len(starts)]
+        for first, last in zip(firsts.tolist(), np.append(firsts[1:], len(starts)).tolist()):
+            if starts[first] == _GIVEN:
+                yield from (_FIELD_TAG, varint(len(message := _serialised(self._given[first]))), message)
+            else:
+                yield from (_FIELD_TAG, varint(int(sizes[first])), self._data[starts[first] : stops[last - 1]].data)
+
+    def fields(self) -> bytes:
+        """The fragments as fields of a serialised manifest message."""
+        return b"".join(self.pieces())
+
     def messages(self) -> list[bytes]:
         """The serialised DataFragment message of each fragment."""
-        found = list(self._items)
-        for i in self._parsed_places():
-            found[i] = _serialised(self[i])
-        return cast(list[bytes], found)
+        places = enumerate(self._spans.tolist())
+        return [_serialised(self._given[i]) if start == _GIVEN else self._data[start:stop].tobytes() for i, (start, stop) in places]
+
+    def _whole(self) -> Fragments:
+        """The same fragments with messages."""
+        if not self.given:
+            return self
+        data = np.frombuffer(self.fields(), np.uint8)
+        return Fragments.of_messages(data, run(data, 0, _FIELD)[0], self._name)
 
     def own_files(self) -> tuple[list[str], Iterable[Fragment]]:
         """The paths of the data files of fragments that name no other files, and all other fragments. Of very many, few are parsed."""
-        if len(self._items) < ENOUGH:
+        whole = self._whole()
+        try:
+            paths, plain = own_files(whole._data, whole._spans)
+        except Unusual:
             return [], self
-        parsed = self._parsed_places()
-        messages = list(self._items)
-        for i in parsed:
-            messages[i] = b""
-        paths, plain = own_files(cast(list[bytes], messages))
-        plain[parsed] = False
         return paths, (self[i] for i in np.flatnonzero(~plain).tolist())
 
+    def column_bytes(self, ids: frozenset[int]) -> np.ndarray:
+        """The bytes of each fragment's columns with these field ids, if all columns of a file are of equal size; -1 if unknown."""
+        if len(self) <= _FEW:
+            return _column_bytes(self, ids)
+        whole = self._whole()
+        try:
+            return column_bytes(whole._data, whole._spans, ids)
+        except Unusual:
+            return _column_bytes(self, ids)
+
+    @cached_property
+    def layouts(self) -> tuple[np.ndarray, list[int]]:
+        """A number for each fragment, and the place of the first one with each number: equal ones have the same columns in their files.
+
+        The versions of the files are the same, too.
+        """
+        whole = self._whole()
+        try:
+            numbers = layouts(whole._data, whole._spans)
+        except Unusual:
+            known: dict[object, int] = {}
+            each = (tuple((f.fields, f.column_indices, f.version) for f in fragment.files) for fragment in self)
+            numbers = np.fromiter((known.setdefault(layout, len(known)) for layout in each), np.int64, len(self))
+        _, firsts, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+        return numbers, firsts.tolist()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self._name, "fields": self.fields(), "held": {i: f for i, f in self._given.items() if _is_held(f)}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        data = np.frombuffer(state["fields"], np.uint8)
+        self.__dict__.update(Fragments.of_messages(data, run(data, 0, _FIELD)[0], state["name"]).replaced(state["held"]).__dict__)
+
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._spans)
 
     @overload
     def __getitem__(self, index: int) -> Fragment: ...
@@ -166,17 +246,21 @@ class Fragments(Sequence[Fragment]):
     def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
         if isinstance(index, slice):
             return tuple(self[i] for i in range(*index.indices(len(self))))
-        item = self._items[index]
-        if isinstance(item, bytes):
-            item = self._items[index] = self._parsed(item)
-        return item
+        place = range(len(self))[index]
+        if place in self._given:
+            return self._given[place]
+        start, stop = self._spans[place].tolist()
+        if (start, stop) not in self._parsed:
+            self._parsed[start, stop] = self._read(self._data[start:stop].tobytes())
+        return self._parsed[start, stop]
 
     def __iter__(self) -> Iterator[Fragment]:
-        return map(self.__getitem__, range(len(self._items)))
+        return map(self.__getitem__, range(len(self)))
 
     def __add__(self, others: Iterable[Fragment]) -> Fragments:
         more = Fragments(others)
-        return Fragments([*self._items, *more._items], self._name, np.concatenate([self.counts, more.counts]))
+        given = {**self._given, **{len(self) + i: fragment for i, fragment in more._given.items()}}
+        return self._with(given, np.concatenate([self._spans, more._spans]), np.concatenate([self.counts, more.counts]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -184,7 +268,7 @@ class Fragments(Sequence[Fragment]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
-    def _parsed(self, data: bytes) -> Fragment:
+    def _read(self, data: bytes) -> Fragment:
         message = parse_message(pb.DataFragment, data, f"{self._name}: a fragment")
         try:
             # Looking for unknown fields is slower than reading the known ones, and there are rarely any.
@@ -200,7 +284,29 @@ def _numbers(fragment: Fragment) -> tuple[int, int, int, bool]:
     return fragment.id, fragment.physical_rows, deleted, bool(fragment.files)
 
 
+def _is_held(fragment: Fragment) -> bool:
+    """Whether rows of the fragment, or which of them are deleted, are in memory only: no message says so."""
+    return isinstance(fragment, LogFragment) or isinstance(fragment.deletion, HeldDeletions)
+
+
 def _serialised(fragment: Fragment) -> bytes:
     message = pb.DataFragment()
     write_fragment(fragment, message)
     return message.SerializeToString()
+
+
+def _column_bytes(fragments: Iterable[Fragment], ids: frozenset[int]) -> np.ndarray:
+    """See `Fragments.column_bytes`."""
+    shares: dict[tuple[int, ...], float] = {}  # most files have the same columns
+    found = []
+    for fragment in fragments:
+        total = 0.0
+        for file in fragment.files:
+            if (share := shares.get(file.fields)) is None:
+                share = shares[file.fields] = len(ids.intersection(file.fields)) / max(len(file.fields), 1)
+            if share and file.size is None:
+                total = -1
+                break
+            total += (file.size or 0) * share
+        found.append(total)
+    return np.array(found, np.float64)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from lance_spark.buffers.cache import Cache
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata
+from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata, SpilledColumn
 from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 
@@ -34,12 +34,19 @@ KEPT_BYTES = 32 << 20
 ExternalBlobs: TypeAlias = Callable[[str, int], tuple[Store, str]]
 """`Locations.external_blob` of a table."""
 
+ReadSpilled: TypeAlias = "Callable[[SpilledColumn, Locations], bytes]"
+
+
+def _unread(column: SpilledColumn, locations: Locations) -> bytes:
+    raise UnsupportedFeatureError(f"{locations.store.uri}: the column {column.field_id} of {column.file.path} cannot be read here")
+
 
 @dataclass(frozen=True)
 class Locations:
     """The table's own store and its base paths. Its pickle is small.
 
-    `kept` is what stays in memory of the files, which never change: parsed metadata, deletions, row ids.
+    `kept` is what stays in memory of the files, which never change: parsed metadata, deletions, row ids. `read_spilled` reads a sequence
+    that is a column of a data file.
     """
 
     store: Store
@@ -47,6 +54,7 @@ class Locations:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     kept: Cache = field(default_factory=lambda: Cache(KEPT_BYTES), compare=False, repr=False)
+    read_spilled: ReadSpilled = field(default=_unread, compare=False, repr=False)
 
     def data_file(self, file: DataFile) -> tuple[Store, str]:
         """The store of a data file and its path in that store."""

@@ -8,16 +8,19 @@ the manifest message are positions in the file, so they are never copied to anot
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
 from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.crc32c import available
 from lance_spark.buffers.messages import parse_message
+from lance_spark.buffers.wire import Unusual, run
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
 from lance_spark.metadata.fragment import (
@@ -59,18 +62,21 @@ TAIL = struct.Struct("<QHH4s")
 MAGIC = b"LANC"
 LENGTH = struct.Struct("<I")
 
+_FIELDS, _FRAGMENTS = (pb.Manifest.DESCRIPTOR.fields_by_name[name].number for name in ("fields", "fragments"))
+
 DELETION_FILES = 1
 STABLE_ROW_IDS = 2
 V2_FORMAT = 4
 TABLE_CONFIG = 8
 BASE_PATHS = 16
 NO_TRANSACTION_FILES = 32
+OVERLAYS = 64
 COVERING_COLUMNS = 128
 MIXED_FILE_VERSIONS = 256
 REUSE_TRANSITIONS = 1024
 SPILLED_LINEAGE = 2048
 MANAGED_BLOBS = 16384
-_FLAG_NAMES = {64: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
+_FLAG_NAMES = {OVERLAYS: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
 _FLAG_NAMES |= {MIXED_FILE_VERSIONS: "files of different versions", REUSE_TRANSITIONS: "transitions of the fragment reuse index"}
 _FLAG_NAMES |= {SPILLED_LINEAGE: "row lineage in data files", MANAGED_BLOBS: "managed blobs"}
 
@@ -82,6 +88,9 @@ PAIRED = MIXED_FILE_VERSIONS | REUSE_TRANSITIONS | MANAGED_BLOBS
 READABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | PAIRED
 READABLE |= COVERING_COLUMNS | SPILLED_LINEAGE
 WRITABLE = READABLE
+
+OVERLAYS_VARIABLE = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
+"""The environment variable, of any value, with which pylance reads tables with overlays, whose format is unstable."""
 
 T = TypeVar("T", bound=Message)
 
@@ -156,7 +165,13 @@ def check_writable(manifest: Manifest, table: str) -> None:
     if unknown := manifest.writer_flags & ~WRITABLE:
         raise UnsupportedFeatureError(
             f"{table}, version {manifest.version}, has writer feature flags that are not supported: {describe(unknown)}"
+            + ("; compact it with pylance, which leaves no overlays" if unknown == OVERLAYS else "")
         )
+
+
+def overlaid_fragments(manifest: Manifest) -> tuple[Fragment, ...]:
+    """The fragments that have overlays."""
+    return tuple(f for f in manifest.fragments if f.overlays) if manifest.reader_flags & OVERLAYS else ()
 
 
 def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
@@ -165,13 +180,16 @@ def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
     Raises CorruptFileError for invalid content and UnsupportedFeatureError for unsupported reader feature flags.
     """
     try:
-        end, message = _locate(data, version)
+        end, message, fragments = _locate(data, version)
         if half := (message.reader_feature_flags ^ message.writer_feature_flags) & PAIRED:
             what = "only the reader or the writer feature flag of pairs"
             raise CorruptFileError(f"version {message.version} is corrupt: it has {what}: {describe(half)}")
-        if unknown := message.reader_feature_flags & ~READABLE:
-            raise UnsupportedFeatureError(f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}")
-        return _read(data, end, message, name)
+        readable = READABLE | OVERLAYS if OVERLAYS_VARIABLE in os.environ else READABLE
+        if unknown := message.reader_feature_flags & ~readable:
+            what = f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}"
+            advice = f"; they are unstable, and read if the environment variable {OVERLAYS_VARIABLE} is set" if unknown == OVERLAYS else ""
+            raise UnsupportedFeatureError(what + advice)
+        return _read(data, end, message, fragments, name)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{name}: {e}") from e
 
@@ -195,7 +213,7 @@ def parse_highest_field_id(data: bytes, name: str) -> int:
 def parse_transaction(data: bytes, name: str, version: int | None = None) -> tuple[bytes | None, str, NumberedWrites | None]:
     """Only `Manifest.transaction`, `transaction_file` and `numbered` of a manifest file."""
     try:
-        _, message = _locate(data, version)
+        _, message, _ = _locate(data, version)
         return _transaction(data, message)[0], message.transaction_file, read_numbered_writes(message)
     except CorruptFileError as e:
         raise CorruptFileError(f"{name}: {e}") from e
@@ -214,24 +232,35 @@ def _nanoseconds(message: pb.Manifest) -> int:
     return message.timestamp.seconds * 1_000_000_000 + message.timestamp.nanos
 
 
-def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest]:
-    """The position of the manifest message (of its length) and the message. Its version must be `version` unless that is None."""
+def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest, np.ndarray]:
+    """The position of the manifest message (of its length), the message without its fragments, and where in `data` each of these is.
+
+    Its version must be `version` unless that is None.
+    """
     if len(data) < TAIL.size:
         raise CorruptFileError(f"expected a manifest file with a tail of {TAIL.size} bytes, found {len(data)} bytes")
     position, _major, _minor, magic = TAIL.unpack_from(data, len(data) - TAIL.size)
     if magic != MAGIC:
         raise CorruptFileError(f"expected {MAGIC!r} at the end of a manifest file, found {magic!r}")
     verify_checksum(data, position - CHECKSUM_SIZE)
-    message = _block(data, position, pb.Manifest, "manifest")
-    if position + LENGTH.unpack_from(data, position)[0] != len(data) - TAIL.size - LENGTH.size:
+    start, stop = _span(data, position, "manifest")
+    content = np.frombuffer(data, np.uint8)[:stop]
+    try:
+        first = run(content, start, _FIELDS)[1]
+        fragments, last = run(content, first, _FRAGMENTS)
+    except Unusual:
+        fragments, first, last = np.empty((0, 2), np.int64), stop, stop
+    rest = data[start:first] + data[last:stop]
+    message = parse_message(pb.Manifest, rest, f"the manifest at {position}")
+    if stop != len(data) - TAIL.size:
         raise CorruptFileError(f"the manifest message at {position} does not end at the file's tail")
     if version not in (None, message.version):
         raise CorruptFileError(f"the manifest has version {message.version}, expected {version} as in its file name")
-    return position, message
+    return position, message, fragments
 
 
-def _block_bytes(data: bytes, position: int, what: str) -> bytes:
-    """The bytes of a message that follows its length at `position`."""
+def _span(data: bytes, position: int, what: str) -> tuple[int, int]:
+    """Where a message is that follows its length at `position`: start and end."""
     end = len(data) - TAIL.size
     if position + LENGTH.size > end:
         raise CorruptFileError(f"the {what} starts at {position}, but the file's messages end at {end}")
@@ -239,14 +268,20 @@ def _block_bytes(data: bytes, position: int, what: str) -> bytes:
     start = position + LENGTH.size
     if start + size > end:
         raise CorruptFileError(f"the {what} at {position} has {size} bytes, but the file's messages end at {end}")
-    return data[start : start + size]
+    return start, start + size
+
+
+def _block_bytes(data: bytes, position: int, what: str) -> bytes:
+    """The bytes of a message that follows its length at `position`."""
+    start, stop = _span(data, position, what)
+    return data[start:stop]
 
 
 def _block(data: bytes, position: int, kind: type[T], what: str) -> T:
     return parse_message(kind, _block_bytes(data, position, what), f"the {what} at {position}")
 
 
-def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
+def _read(data: bytes, end: int, message: pb.Manifest, spans: np.ndarray, name: str) -> Manifest:
     reading = Reading()
     starts = [end]
     indexes: tuple[IndexMetadata, ...] = ()
@@ -256,8 +291,14 @@ def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
         starts.append(message.index_section)
     transaction, transaction_at = _transaction(data, message)
     starts.append(transaction_at)
-    fragments = Fragments(message.fragments, name)
-    message.ClearField("fragments")
+    content = data
+    if message.fragments:
+        # They are not all where writers write them.
+        messages = [*(data[start:stop] for start, stop in spans.tolist()), *message.fragments]
+        content = pb.Manifest(fragments=messages).SerializeToString()
+        spans, _ = run(np.frombuffer(content, np.uint8), 0, _FRAGMENTS)
+        message.ClearField("fragments")
+    fragments = Fragments.of_messages(np.frombuffer(content, np.uint8), spans, name)
     if not message.HasField("writer_version"):
         fragments = Fragments([_without_counts(f) for f in fragments], name)
     schema = parse_fields(message.fields, message.schema_metadata)
@@ -313,11 +354,10 @@ def _format_of_files(message: pb.Manifest, fragments: Iterable[Fragment]) -> str
 
 def serialise(manifest: Manifest) -> bytes:
     """Serialise a manifest file, the inverse of `parse`."""
+    fields = pb.Manifest(fields=serialise_fields(manifest.schema))
     message = pb.Manifest()
     message.MergeFromString(manifest.unknown)
-    message.fields.extend(serialise_fields(manifest.schema))
     message.schema_metadata.update({k.decode(): v for k, v in manifest.schema.metadata.items()})
-    message.fragments.extend(manifest.lazy_fragments.messages())
     for base in manifest.base_paths:
         write_base_path(base, message.base_paths.add())
     message.version = manifest.version
@@ -356,6 +396,8 @@ def serialise(manifest: Manifest) -> bytes:
         message.index_section = put(section.SerializeToString())
     if manifest.transaction is not None:
         message.transaction_section = put(manifest.transaction)
-    content = message.SerializeToString()
+    # A manifest may be large: its fragments are copied once.
+    content = (fields.SerializeToString(), *manifest.lazy_fragments.pieces(), message.SerializeToString())
     position = len(out) + (CHECKSUM_SIZE if available() else 0)
-    return with_checksum(bytes(out), LENGTH.pack(len(content)) + content + TAIL.pack(position, 0, 2, MAGIC))
+    length = LENGTH.pack(sum(map(len, content)))
+    return with_checksum(bytes(out), length, *content, TAIL.pack(position, 0, 2, MAGIC))

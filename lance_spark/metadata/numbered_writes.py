@@ -31,6 +31,11 @@ class NumberedWrites:
     since: int
     numbers: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    @property
+    def fits(self) -> bool:
+        """Whether there are so few applications that a manifest can have the record."""
+        return len(self.numbers) <= _MOST
+
     def number(self, app: str) -> int | None:
         """The last number of the application; None if it is not known here."""
         return parsed(self.numbers.get(app, ""))

@@ -62,7 +62,11 @@ class RewriteGroup:
 
 @dataclass(frozen=True)
 class RewrittenIndex:
-    """An index segment that was rewritten because rows moved: `new_id` replaces `old_id`."""
+    """An index segment that was rewritten because rows moved: `new_id` replaces `old_id`.
+
+    One that was `rebuilt` has all rows of the new fragments, whichever of the old ones it covered; the manifest shows this by its bitmap,
+    but the transaction file does not, as the format has no place for it there.
+    """
 
     old_id: bytes
     new_id: bytes
@@ -70,6 +74,7 @@ class RewrittenIndex:
     details: bytes = b""
     index_version: int = 0
     files: tuple[IndexFile, ...] = ()
+    rebuilt: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.fragment import ExternalFile, Fragment
+from lance_spark.metadata.fragment import Fragment, LineageSequence, SpilledColumn
 from lance_spark.metadata.locations import Locations
 from lance_spark.reading.steps import Rows
 
@@ -26,10 +26,12 @@ _MAX_U64 = 2**64 - 1
 _LITTLE = {"u16_array": ("offsets", "<u2"), "u32_array": ("offsets", "<u4"), "u64_array": ("values", "<u8")}
 
 
-def load_sequence(sequence: bytes | ExternalFile, locations: Locations) -> bytes:
+def load_sequence(sequence: LineageSequence, locations: Locations) -> bytes:
     """Return a serialised sequence, reading it from its file if it is not inline."""
     if isinstance(sequence, bytes):
         return sequence
+    if isinstance(sequence, SpilledColumn):
+        return locations.read_spilled(sequence, locations)
     store, path = locations.root_file(sequence.path)
     return bytes(store.read_ranges(path, [ByteRange(sequence.offset, sequence.offset + sequence.size)])[0])
 

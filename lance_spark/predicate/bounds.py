@@ -33,8 +33,8 @@ def may_hold(condition: Expression, name: str, bounds: Bounds) -> bool:
             return bool(pc.any(evaluate(Predicate(condition, ""), batch)).as_py())
         case Compare("=", Column(), Literal()) | Compare("=", Literal(), Column()):
             return all(may_hold(replace(condition, op=op), name, bounds) for op in ("<=", ">="))
-        case In(Column(_, t) as column, values) if values and all(v == v for v in values):
-            ends = ((">=", min(values)), ("<=", max(values)))
-            return all(may_hold(Compare(op, column, Literal(v, t)), name, bounds) for op, v in ends)
+        case In(Column(_, t), values) if values and all(v == v for v in values):
+            known, (low, high) = pa.array(values, t), bounds.values
+            return bool(pc.any(pc.and_(pc.greater_equal(known, low), pc.less_equal(known, high))).as_py())
         case _:
             return True

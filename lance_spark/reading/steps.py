@@ -32,7 +32,7 @@ class Page:
     `buffers` are ranges of the file; `encoding_type` is the type URL of the encoding message without its slash, such as
     "lance.encodings21.PageLayout", and `encoding` the message's bytes. `num_rows` is as stored (items for a
     fixed-size list of structs), `first_row` the number of rows before it in the file. `kept` are buffers, by number,
-    that stay in memory after rows of the page were read.
+    that stay in memory after rows of the page were read. `bounds`: see `layouts.page_bounds`.
     """
 
     first_row: int
@@ -40,6 +40,7 @@ class Page:
     buffers: tuple[ByteRange, ...]
     encoding_type: str
     encoding: bytes
+    bounds: bytes = b""
     kept: dict[int, Bytes] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -62,7 +62,9 @@ class Option:
 
 
 def _parser(option: WriteOption) -> Callable[[str], Any]:
-    return {"text": nonempty, "count": number(option.least), "flag": flag, "storage version": storage_version}[option.kind]
+    return {"text": nonempty, "count": number(option.least), "flag": flag, "storage version": storage_version, "columns": columns}[
+        option.kind
+    ]
 
 
 def _help(field: str, option: WriteOption) -> str:

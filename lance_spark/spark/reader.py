@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -114,16 +115,10 @@ class LanceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
         # Without our planner, the cluster's size is unknown here; the driver's cores are the closest estimate.
-        seen: set[FragmentName] = set()
-        partitions = []
-        for task in self._tasks(self._size.cores or os.cpu_count() or 1, self._size.max_bytes):
-            own = {(one.table, part.fragment.id) for one in task.scans for part in one.parts}
-            partitions.append(LancePartition(task, self._rows_only, elsewhere=frozenset(own & seen)))
-            seen |= own
-        if self._num_fragments is not None:
-            for partition in partitions:
-                partition.skipped = self._num_fragments - len(seen)
-        return list[InputPartition](partitions)
+        tasks = self._tasks(self._size.cores or os.cpu_count() or 1, self._size.max_bytes)
+        elsewhere, seen = _elsewhere(tasks)
+        skipped = 0 if self._num_fragments is None else self._num_fragments - seen
+        return [LancePartition(task, self._rows_only, skipped, elsewhere.get(i, frozenset())) for i, task in enumerate(tasks)]
 
     def found(self, runner: Runner) -> pa.Table | None:
         """The rows of a search for vectors, which this process finds with the tasks of `runner`; None if it is not for this process."""
@@ -161,6 +156,27 @@ class LanceReader(DataSourceReader):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_conversion": self._conversion, "_aggregation": self._aggregation, "_reports": self._reports, "_texts": self._texts}
+
+
+def _elsewhere(tasks: Sequence[Task]) -> tuple[dict[int, frozenset[FragmentName]], int]:
+    """The fragments of each task that an earlier one has, too, by the number of the task; and the number of all fragments."""
+    ids: dict[str, list[tuple[int, np.ndarray]]] = {}
+    for i, task in enumerate(tasks):
+        for one in task.scans:
+            ids.setdefault(one.table, []).append((i, one.parts.fragments.ids))
+    found: dict[int, set[FragmentName]] = {}
+    count = 0
+    for table, of_tasks in ids.items():
+        own = np.concatenate([each for _, each in of_tasks])
+        owners = np.repeat([i for i, _ in of_tasks], [len(each) for _, each in of_tasks])
+        order = np.argsort(own, kind="stable")
+        own, owners = own[order], owners[order]
+        first = np.concatenate([[True], own[1:] != own[:-1]])[: len(own)]
+        count += int(first.sum())
+        again = np.flatnonzero(owners != owners[np.maximum.accumulate(np.where(first, np.arange(len(own)), 0))])
+        for i, number in zip(owners[again].tolist(), own[again].tolist()):
+            found.setdefault(i, set()).add((table, number))
+    return {i: frozenset(names) for i, names in found.items()}, count
 
 
 def _repeated(column: pa.Array, schema: pa.Schema) -> pa.RecordBatch:

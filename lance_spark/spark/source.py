@@ -27,7 +27,7 @@ from lance_spark.errors import (
     VersionNotFoundError,
 )
 from lance_spark.metadata.manifest import Manifest
-from lance_spark.metadata.row_columns import ROW_COLUMNS
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID
 from lance_spark.predicate import conjunction, from_json, parse
 from lance_spark.schema.blobs import signed
 from lance_spark.schema.schema import Schema, from_arrow
@@ -46,6 +46,7 @@ from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot
+from lance_spark.table.versions.write_ahead_log import has_log
 
 if TYPE_CHECKING:
     from lance_spark.spark.writer import LanceWriter
@@ -156,6 +157,8 @@ class LanceDataSource(DataSource):
         conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
         request, fragments = self._request, opened.num_fragments
+        if not request.changes_rows:
+            _check_ids(snapshot, plan)
         tasks = opened.tasks(plan, not request.changes_rows)
         return LanceReader(tasks, conversion, request.rows_only, size, aggregation, request.reports, texts, fragments)
 
@@ -168,6 +171,7 @@ class LanceDataSource(DataSource):
             schema = StructType.fromJson(json.loads(request.schema))
         texts = TextColumns.of(schema, snapshot, opened.table_for)
         plan = texts.read_by(self._selected(search.plan, snapshot, _found(search), search.query.columns.names, texts.rest(schema)))
+        _check_ids(snapshot, plan)
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
         task = search_task(replace(search, plan=plan, columns=None))
         reader = LanceReader(lambda cores, most: [task], conversion, request.rows_only, reports=request.reports, texts=texts)
@@ -185,6 +189,7 @@ class LanceDataSource(DataSource):
         fields = StructType.fromJson(json.loads(request.schema or ""))
         columns = paths(_shown(known), fields) if fields.fields else ()
         plan = replace(request.apply(plan, known), columns=columns, with_row_id=False, with_row_address=False)
+        _check_ids(snapshot, plan)
         join = {**join, "parameters": self._read.joins}
         return NearestReader(partial(steps_of, snapshot, plan, join, fields, request.parallelism or 1, conversion_to))
 
@@ -365,6 +370,14 @@ def bind(source: bytes, request: str) -> LanceDataSource:
     bound: LanceDataSource = pickle.loads(source)
     bound._request = Request.parse(request)
     return bound
+
+
+def _check_ids(snapshot: Snapshot, plan: ScanPlan) -> None:
+    """Raise UnsupportedFeatureError for ids and addresses of rows of a log: they are null, but Spark relies on these columns not to be."""
+    if has_log(snapshot.manifest) and (found := [f.name for f in plan.fields(snapshot).fields if f.id in (ROW_ID, ROW_ADDRESS)]):
+        from lance_spark.table.mem_wal.scan import check_no_log
+
+        check_no_log(snapshot, f"the column {found[0]} of Spark")
 
 
 def _shown(fields: Schema) -> pa.Schema:

@@ -75,7 +75,7 @@ class Files(Protocol):
     def delete_folder(self, folder: str) -> None: ...
     def remove_empty_folders(self, folder: str) -> None: ...
     def put(self, path: str, data: bytes, durable: bool = True) -> None: ...
-    def put_if_absent(self, path: str, data: bytes) -> None: ...
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None: ...
     def create(self, path: str, sync_name: bool = True) -> contextlib.AbstractContextManager[BinaryIO]: ...
     def sync(self, folder: str) -> None: ...
     def delete(self, path: str) -> None: ...
@@ -171,8 +171,8 @@ class LocalFiles:
         with self._temporary(path, data, durable) as (folder, temporary, name):
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        with self._temporary(path, data) as (folder, temporary, name):
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
+        with self._temporary(path, data, sync_name=sync_name) as (folder, temporary, name):
             os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
@@ -251,10 +251,10 @@ class LocalFiles:
             os.close(fd)
 
     @contextlib.contextmanager
-    def _temporary(self, path: str, data: bytes, durable: bool = True) -> Iterator[tuple[int, str, str]]:
+    def _temporary(self, path: str, data: bytes, durable: bool = True, sync_name: bool = True) -> Iterator[tuple[int, str, str]]:
         """Write `data` to a temporary file. Yield its open folder, its name, and the final name of `path`, for a rename or a link.
 
-        If `durable`, the file is synced before, and its folder afterwards, so that the name survives a crash.
+        If `durable`, the file is synced before, and with `sync_name` its folder afterwards, so that the name survives a crash.
         """
         with self._folder_of(path, make=True) as (folder, name):
             temporary = f".{name}.{uuid.uuid4().hex}.tmp"
@@ -268,7 +268,7 @@ class LocalFiles:
             finally:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
-            if durable:
+            if durable and sync_name:
                 _sync(folder)
 
 

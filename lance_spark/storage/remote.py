@@ -140,7 +140,7 @@ class RemoteFiles:
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self.fs.pipe_file(path, data)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
         if self.kind == "memory":
             with _MEMORY_LOCK:
                 if self.fs.exists(path):

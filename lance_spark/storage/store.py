@@ -217,14 +217,14 @@ class Store:
         with self._explained(path, writes=True) as full:
             self._files().put(full, data, durable)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        """Write a whole file atomically and durably. Raises FileExistsError if it exists.
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
+        """Write a whole file atomically and durably. Raises FileExistsError if it exists. For `sync_name` see `create`.
 
         On object stores the existing file may be our own, because clients retry internally when a response is lost. After any other
         error it is unknown whether the file was written.
         """
         with self._explained(path, writes=True) as full:
-            self._files().put_if_absent(full, data)
+            self._files().put_if_absent(full, data, sync_name)
 
     def require_put_if_absent(self, path: str) -> None:
         """Raise UnsupportedFeatureError if a conditional put replaces the existing file at `path` in this store.

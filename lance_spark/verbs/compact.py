@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_spark.table.changes.update import rows_by_fragment
-from lance_spark.table.compaction.cluster import Clustering, ClusteringMetrics, cluster
+from lance_spark.table.compaction.cluster import cluster
+from lance_spark.table.compaction.clustered import Clustering, ClusteringMetrics
 from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions, proposal
 from lance_spark.table.compaction.optimize import CompactionMetrics, optimize
 from lance_spark.table.versions.snapshot import Snapshot
@@ -67,10 +68,12 @@ class Optimizer:
         max_source_rows: int | None = None,
         max_source_bytes: int | None = None,
         excluded_fragment_ids: Sequence[int] = (),
+        sort_by: Sequence[str] = (),
         **noted: Any,
     ) -> CompactionMetrics:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
 
+        What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.
         Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
         a terminal where tqdm is installed).
         """
@@ -85,6 +88,7 @@ class Optimizer:
             max_source_rows,
             max_source_bytes,
             excluded_fragment_ids,
+            sort_by,
         )
         return compact(self._target, self._condition, options, given(noted), progress)
 
@@ -94,7 +98,7 @@ class Optimizer:
         """Cluster the table by columns, at most four (none: those of the last time), so that filters on any of them read few rows.
 
         Rows follow one another along a Hilbert curve, which reads fewer than a Z-order. Only fragments that are not clustered yet are
-        written anew, or all with `full`. Indexes are extended to the new fragments, and columns without an index get zone maps.
+        written anew, or all with `full`. Indexes follow in the same commit, and columns without an index get zone maps.
         Raises CommitConflictError if other writers have changed the fragments meanwhile; nothing is changed then.
 
         Examples:

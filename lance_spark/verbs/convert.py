@@ -17,7 +17,7 @@ from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes import alter
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.compaction.cluster import Clustered
+from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.verbs.create import Creation, create
 from lance_spark.verbs.target import Target

@@ -123,11 +123,7 @@ def _check_names(questions: Sequence[str], table: Sequence[str]) -> None:
 
 
 def _asked(questions: DataFrame, nearest: Nearest) -> DataFrame:
-    """The columns of the questions as c0, c1 and so on, the last one as `vector`, in an order that depends only on the rows of a partition.
-
-    The numbers of questions follow from it. If Spark runs a task again, rows may come in another order, but those with one vector find
-    the same rows.
-    """
+    """The columns of the questions as c0, c1 and so on, the last one as `vector`."""
     field = questions.schema.fields[-1]
     if not isinstance(field.dataType, st.ArrayType) or not isinstance(field.dataType.elementType, st.NumericType):
         kind = field.dataType.simpleString()
@@ -143,16 +139,22 @@ def _asked(questions: DataFrame, nearest: Nearest) -> DataFrame:
         )
     single = own.value_type == pa.float32()
     named = questions.toDF(*(f"c{i}" for i in range(len(questions.columns) - 1)), "vector")
-    numbered = named.withColumn("vector", F.col("vector").cast(f"array<{'float' if single else 'double'}>"))
-    return numbered.sortWithinPartitions(F.xxhash64("vector")).withColumn("number", F.monotonically_increasing_id())
+    return named.withColumn("vector", F.col("vector").cast(f"array<{'float' if single else 'double'}>"))
 
 
 def _result(steps: Steps, asked: DataFrame, own: st.StructType) -> DataFrame:
     """The result for the questions of `_asked`, whose own columns are `own`."""
-    probes = _applied(asked, steps.ask)
-    compared = _applied(probes.repartition(steps.groups, "key"), steps.compare)
-    ordered = compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull())
-    return _applied(ordered, steps.answer).select(
+    if steps.join.together:
+        (join,) = steps.all
+        rows = _applied(asked.repartition(F.xxhash64("vector")), join)
+    else:
+        ask, compare, answer = steps.all
+        # The order, from which the numbers follow, depends only on the rows of a partition. If Spark runs a task again, rows may come in
+        # another order, but those with one vector find the same rows.
+        numbered = asked.sortWithinPartitions(F.xxhash64("vector")).withColumn("number", F.monotonically_increasing_id())
+        compared = _applied(_applied(numbered, ask).repartition(steps.groups, "key"), compare)
+        rows = _applied(compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull()), answer)
+    return rows.select(
         *(F.col(f"question.c{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(own)),
         *(F.col(f"t{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(steps.fields)),
         DISTANCE,

@@ -96,7 +96,7 @@ class _Texts:
     def signed(self, given: Mapping[str, object]) -> tuple[DataFrame, MinHash]:
         """The row ids and signatures of all texts with tokens, and the parameters."""
         from lance_spark.index.minhash.parameters import new_min_hash  # loads the decoders
-        from lance_spark.table.join.signatures import indexed_signatures
+        from lance_spark.table.minhash.signatures import indexed_signatures
 
         index = None if given else indexed_signatures(self.snapshot, self.field)
         if index is None or self.filter is not None:
@@ -105,7 +105,7 @@ class _Texts:
         data, uuids = pickle.dumps((self.snapshot, self.field)), index.segments
 
         def read(batches: Batches) -> Batches:
-            from lance_spark.table.join.signatures import signatures_in
+            from lance_spark.table.minhash.signatures import signatures_in
 
             snapshot, field = pickle.loads(data)
             for i in (i for batch in batches for i in batch.column(0).to_pylist()):

@@ -73,6 +73,7 @@ def _columns() -> Iterator[tuple[pa.Field, pa.Array]]:
         pa.array([str(i) * 3000 for i in range(_ROWS)]),
         pa.array(texts).dictionary_encode(),
         pa.array([b"%08d" % i for i in range(_ROWS)], pa.binary(8)),
+        pa.array([b"%08d" % i for i in range(_ROWS)]),
         pa.array(list(wide), pa.list_(pa.float32(), 64)),
         pa.array([[i] * (i % 4) for i in range(_ROWS)]),
         pa.array([{"a": i, "b": i} for i in range(_ROWS)], struct),

@@ -74,6 +74,34 @@ def test_runs_come_back_from_blocks(values: np.ndarray, size: int) -> None:
     assert bytes_of(encoded.encoding.decode_blocks(stored(encoded))) == values.tobytes()
 
 
+@given(runs(), st.sampled_from([1, 128, 1024]))
+def test_runs_come_back_from_packed_chunks(values: np.ndarray, size: int) -> None:
+    block, counts = block_of(values), split_evenly(len(values), size)
+    encoded = rle.encode_packed_chunks(block, counts)
+    assert bytes_of(encoded.encoding.decode_chunks(stored(encoded))) == values.tobytes()
+    assert sum(len(b.data) for b in encoded.buffers) <= sum(len(b.data) for b in rle.encode_chunks(block, counts).buffers)
+
+
+PACKED = [
+    ("long runs", np.array([1] * 600 + [2] * 300, "<u1"), Rle(Flat(8), Flat(16))),
+    ("few long runs", np.array([1] * 256, "<u4"), Rle(Flat(32), Flat(16))),
+    ("short runs", np.arange(2048, dtype="<u4").repeat(2) << 20, Rle(Flat(32), OutOfLineBitpacking(8, Flat(2)))),
+    ("small values", np.arange(4096, dtype="<u4").repeat(255) % 4, Rle(OutOfLineBitpacking(32, Flat(2)), Flat(8))),
+]
+
+
+@pytest.mark.parametrize(("values", "node"), [c[1:] for c in PACKED], ids=[c[0] for c in PACKED])
+def test_the_larger_part_is_packed(values: np.ndarray, node: Rle) -> None:
+    assert rle.encode_packed_chunks(block_of(values), np.array([len(values)])).encoding == node
+
+
+@given(runs())
+def test_the_longest_run_is_found(values: np.ndarray) -> None:
+    changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+    bounds = np.concatenate([[0], changes, [len(values)]])
+    assert rle.longest_run(block_of(values)) == np.diff(bounds).max()
+
+
 def test_a_block_is_the_size_of_its_values_then_values_then_lengths() -> None:
     node, data = rle.encode_block(block_of(np.array([1, 1, 2], "<u2")))
     assert bytes(data) == b"\4\0\0\0\0\0\0\0\1\0\2\0\2\1"

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.buffers.blocks import Encoding, FixedWidth, VariableWidth
+from lance_spark.buffers.blocks import Encoding, FixedWidth, VariableWidth, split_evenly
 from lance_spark.encodings import variable
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.delta import Delta
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -114,6 +115,28 @@ def test_a_string_larger_than_a_chunk_shares_one_with_a_single_other() -> None:
     encoded = variable.encode_chunks(block_of(strings))
     assert encoded.counts.tolist() == [2, 2, 1]
     assert strings_of(encoded.encoding.decode_chunks(stored(encoded))) == strings
+
+
+@given(byte_strings(), st.sampled_from([np.int32, np.int64]), st.sampled_from([1, 8, 1024]))
+def test_packed_chunks_round_trip(strings: list[bytes], dtype: type, size: int) -> None:
+    if not strings:
+        return
+    encoded = variable.encode_packed_counts(block_of(strings, dtype), split_evenly(len(strings), size))
+    assert strings_of(encoded.encoding.decode_chunks(stored(encoded))) == strings
+
+
+PACKED = [
+    ("one length", [b"abc", b"def"], Range(32, 0, 3)),
+    ("no bytes", [b"", b""], Constant(bytes(4))),
+    ("several lengths", [b"a", b"bcd"], Delta(32, 0, OutOfLineBitpacking(32, Flat(2)))),
+]
+
+
+@pytest.mark.parametrize(("strings", "offsets"), [c[1:] for c in PACKED], ids=[c[0] for c in PACKED])
+def test_offsets_are_a_range_or_packed_lengths(strings: list[bytes], offsets: Encoding) -> None:
+    encoded = variable.encode_packed_counts(block_of(strings, np.int32), np.array([len(strings)]))
+    assert encoded.encoding == Variable(offsets)
+    assert encoded.buffers[-1].data.tobytes() == b"".join(strings)
 
 
 def test_a_slice_of_a_block_is_encoded_without_the_bytes_after_it() -> None:

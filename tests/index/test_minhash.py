@@ -134,3 +134,43 @@ def test_parameters_are_checked() -> None:
 def test_texts_that_are_similar_enough_nearly_always_share_a_band() -> None:
     assert [bands_for(128, similarity) for similarity in (0.95, 0.9, 0.8, 0.5)] == [8, 16, 32, 64]
     assert bands_for(1, 0.1) == 1
+
+
+def similar(table: Dataset, text: str, **more: Any) -> list[tuple[int, float]]:
+    found = table.to_table(["id", "_distance"], nearest={"column": "text", "q": text, "k": 5}, **more)
+    assert found["_distance"].to_pylist() == sorted(found["_distance"].to_pylist())
+    return sorted(zip(found["id"].to_pylist(), found["_distance"].to_pylist()))
+
+
+@pytest.mark.parametrize("number", [7, 150, 205])
+def test_the_rows_near_a_text_are_those_of_pylance(number: int, made: Dataset) -> None:
+    """Of indexed rows, pylance compares those with an equal band alone; ours are the nearest of all."""
+    Dataset.write(made.uri, pa.table({"id": range(300, 340), "text": texts(40)}), "append")
+    table = Dataset.open(made.uri).delete("id = 8")
+    text = table.to_table(filter=f"id = {number}")["text"][0].as_py()
+    wanted, found = nearest(made.uri, text), similar(table, text)
+    last = max(distance for _, distance in found)
+    assert [row for row in wanted if row[1] < last] == [row for row in found if row in wanted and row[1] < last]
+    assert {distance for _, distance in wanted} & {0.0} == {distance for _, distance in found} & {0.0} == {0.0}
+    assert sum(distance for _, distance in found) <= sum(distance for _, distance in wanted) + (len(found) - len(wanted))
+
+
+def test_a_search_for_a_text_takes_filters_and_leaves_out_what_is_not_indexed(made: Dataset) -> None:
+    text = made.to_table(filter="id = 7")["text"][0].as_py()
+    assert 7 in dict(similar(made, text))
+    assert 7 not in dict(similar(made, text, filter="id > 7", prefilter=True))
+    assert len(similar(made, text, filter="id > 7", prefilter=True)) == 5
+    assert {i for i, _ in similar(made, text, filter="id > 7")} == {i for i, _ in similar(made, text)} - {*range(8)}
+    appended = made.insert(pa.table({"id": [900], "text": [text]}))
+    assert 900 in dict(similar(appended, text))
+    assert 900 not in dict(similar(appended, text, fast_search=True))
+    assert similar(made, "...") == []
+    assert "MINHASHLSH, 2 segments" in made.scan(nearest={"column": "text", "q": text}).explain()
+    with pytest.raises(InvalidOptionError, match="no parameter 'nprobes' for a text"):
+        made.scan(nearest={"column": "text", "q": text, "nprobes": 3})
+
+
+def test_a_search_for_a_text_needs_no_index(tmp_path: Path) -> None:
+    table = Dataset.write(str(tmp_path / "t.lance"), pa.table({"id": range(60), "text": texts(60)}))
+    found = table.to_table(["id"], nearest={"column": "text", "q": table.take([5])["text"][0].as_py(), "k": 1})
+    assert found["_distance"].to_pylist() == [0.0]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -20,9 +21,10 @@ from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.spark.planner import install
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from tests import write_ahead_logs as logs
 from tests.namespace.partitioned.made import with_partitions
 from tests.spark.columns import rows
-from tests.spark.plans import Sql
+from tests.spark.plans import Sql, physical
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
@@ -141,6 +143,18 @@ def test_an_index_skips_fragments(spark: SparkSession, load: Load, tmp_path: Pat
     assert [row.id for row in load(uri).where("id = 1234").collect()] == [1234]
     found = scanned(spark)
     assert (found["rows selected"], found["fragments skipped"]) == ("1", "3")
+
+
+def test_bounds_of_pages_skip_fragments(spark: SparkSession, load: Load, tmp_path: Path) -> None:
+    uri = str(tmp_path / "days.lance")
+    for day in range(3):
+        rows = np.random.default_rng(day).random(1_000_000)
+        Dataset.write(uri, pa.table({"day": pa.repeat(pa.scalar(day), len(rows)), "x": rows + day}), mode="append")
+    frame = load(uri).where("x BETWEEN 1.25 AND 1.75 AND day > 0")
+    assert "bounds of pages: 1 of 3 fragments" in physical(frame)
+    expected = int((np.abs(np.random.default_rng(1).random(1_000_000) - 0.5) <= 0.25).sum())
+    assert frame.count() == expected
+    assert scanned(spark)["fragments skipped"] == "2"
 
 
 def test_a_count_from_the_manifest_reads_nothing(spark: SparkSession, load: Load, stored: Dataset) -> None:
@@ -266,3 +280,15 @@ def test_the_distribution_over_tasks_is_shown_for_sizes_and_times(spark: SparkSe
     assert text("Size", 4096, 0, 2048, 8192) == "total (min, med, max)\n14.0 KiB (2.0 KiB, 4.0 KiB, 8.0 KiB)"
     assert text("Time", 1_500_000, 3_000_000) == "total (min, med, max)\n4 ms (1 ms, 3 ms, 3 ms)"
     assert (text("Count"), text("Size"), text("Time")) == ("0", "0.0 B", "0 ms")
+
+
+def test_a_table_with_a_log_shows_how_many_rows_are_of_it(spark: SparkSession, load: Load, tmp_path: Path) -> None:
+    uri = logs.make(str(tmp_path / "logged.lance"))
+    shard = logs.flushed(uri, 2, 3, 4)
+    writer = logs.unflushed(uri, 4, 5, shard=shard)
+    assert len(load(uri).collect()) == 5
+    assert (found := scanned(spark))["rows selected"] == "5"
+    assert found["rows of the write-ahead log"] == "4"
+    assert load(uri, mem_wal="base").collect() == [(1, "1", 1), (2, "2", 2)]
+    assert "rows of the write-ahead log" not in scanned(spark)
+    writer.close()

@@ -81,11 +81,11 @@ def test_every_option_is_in_the_options_it_is_for(option: Any) -> None:
 
 
 def test_the_texts_of_all_options_of_a_write_arrive_in_their_fields() -> None:
-    texts = {"count": "7", "flag": "true", "storage version": "2.1", "text": "x"}
+    texts = {"count": "7", "flag": "true", "storage version": "2.1", "text": "x", "columns": "a, b"}
     for value, flag in (("true", True), ("false", False)):
         given = {o.name: value if o.kind == "flag" else texts[o.kind] for o in DESCRIBED.values()}
         write = SparkWriteOptions.parse({name.lower(): text for name, text in given.items()}).write
-        meant = {"count": 7, "flag": flag, "storage version": "2.1", "text": "x"}
+        meant = {"count": 7, "flag": flag, "storage version": "2.1", "text": "x", "columns": ("a", "b")}
         assert {name: getattr(write, name) for name in DESCRIBED} == {name: meant[o.kind] for name, o in DESCRIBED.items()}
     assert SparkWriteOptions.parse({}).write == NO_OPTIONS
 

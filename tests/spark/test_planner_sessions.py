@@ -187,7 +187,7 @@ print("near", sorted(tuple(row) for row in near.collect()))
 """
     has_nearest = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
     out = run(START + script + near * has_nearest, stored, jar, f"{tmp_path}/lake")
-    assert not has_nearest or "MapInArrow answer: the 2 nearest" in out
+    assert not has_nearest or "MapInArrow join: the 2 nearest" in out
     assert not has_nearest or "near [(1, 3), (1, 4)]" in out
     assert "compacted 3 [0, 2]" in out
     assert "stated [(0, 0), (2, 20)]" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,17 @@ def test_what_cannot_be_similar_is_refused(spark: SparkSession, tmp_path: Path) 
     ]:
         with pytest.raises(InvalidOptionError, match=message):
             table.nearDuplicates(column, threshold, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "not indexed"])
+def test_a_search_finds_the_texts_that_are_most_similar_to_one(spark: SparkSession, tmp_path: Path, indexed: bool) -> None:
+    uri, values = str(tmp_path / "t"), texts()
+    table = Dataset.write(uri, pa.table({"id": range(ROWS), "text": values}))
+    if indexed:
+        table.create_scalar_index("text", "MINHASHLSH")
+    rows = LanceTable.forPath(spark, uri).search("text").nearest(values[6] or "", k=3).toDF().select("id", "_distance").collect()
+    assert [row.id for row in rows] == [6, 7, 8]
+    assert [row._distance for row in rows[:2]] == [0.0, 0.0]
+    option = json.dumps({"column": "text", "q": values[6], "k": 3})
+    again = spark.read.format("lance").option("nearest", option).load(uri).where("id > 6").select("id").collect()
+    assert [row.id for row in again] == [7, 8]

@@ -245,7 +245,7 @@ def test_files_end_by_bytes(spark: SparkSession, uri: str) -> None:
     assert len(rows(uri)) == 30_000
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("version", ["2.1", "2.2", "2.3"])
 def test_the_storage_version_of_a_new_table_can_be_chosen(spark: SparkSession, uri: str, version: str) -> None:
     save(spark.range(3), uri, file_format_version=version)
     assert lance.dataset(uri).data_storage_version == version

@@ -115,12 +115,12 @@ class FaultyFiles:
         with self._connection():
             self._inner.put(path, data, durable)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
         with self._connection():
             if self._drawn() < self._chance:
-                self._on_their_way.append(lambda: self._inner.put_if_absent(path, data))
+                self._on_their_way.append(lambda: self._inner.put_if_absent(path, data, sync_name))
                 raise OSError(errno.ETIMEDOUT, "no answer yet")
-            self._inner.put_if_absent(path, data)
+            self._inner.put_if_absent(path, data, sync_name)
 
     @contextlib.contextmanager
     def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:

@@ -70,8 +70,8 @@ class InterruptedFiles:
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self._called().put(path, data, durable)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        self._called().put_if_absent(path, data)
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
+        self._called().put_if_absent(path, data, sync_name)
 
     @contextlib.contextmanager
     def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ import pytest
 from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.metadata.locations import managed_blob
+from lance_spark.metadata.fragment import Reading, SpilledColumn, read_fragment
+from lance_spark.metadata.locations import Locations, managed_blob
 from lance_spark.metadata.manifest import LENGTH, TAIL
+from lance_spark.metadata.row_ids import load_sequence
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})
 
@@ -73,6 +77,62 @@ def test_others_are_refused_by_name(flag: int, uri: str) -> None:
         Dataset.open(uri)
 
 
+BITS = [1 << i for i in range(18)]
+STABLE_ROW_IDS = 2
+
+
+def does(folder: Path, flags: int, by_pylance: bool) -> str:
+    """What a library does with a table whose manifest has these flags for readers and writers."""
+    uri = str(folder / f"{flags}-{by_pylance}.lance")
+    # Row ids come with their flag, else pylance looks for them in vain.
+    lance.write_dataset(ROWS, uri, max_rows_per_file=2, enable_stable_row_ids=bool(flags & STABLE_ROW_IDS))
+    set_flags(uri, flags, flags)
+    try:
+        found = lance.dataset(uri).to_table() if by_pylance else Dataset.open(uri).to_table()
+    except (ValueError, OSError, UnsupportedFeatureError):
+        return "refuses"
+    assert found.equals(ROWS)
+    try:
+        lance.write_dataset(ROWS, uri, mode="append") if by_pylance else Dataset.write(uri, ROWS, "append")
+    except (ValueError, OSError, UnsupportedFeatureError):
+        return "reads"
+    assert lance.dataset(uri).count_rows() == Dataset.open(uri).count_rows() == 8
+    lance.dataset(uri).validate()
+    return "reads and writes"
+
+
+@pytest.mark.parametrize("flag", BITS)
+def test_a_flag_and_all_pairs_with_it_are_accepted_or_refused_as_by_pylance(flag: int, tmp_path: Path) -> None:
+    pairs = [flag | other for other in BITS if other >= flag]
+    assert {p: does(tmp_path, p, False) for p in pairs} == {p: does(tmp_path, p, True) for p in pairs}
+
+
+ACCEPTED = [1, 2, 4, 8, 16, 32, 128, 256, 1024, 2048, 16384]
+
+
+def verbs(flags: int, uri: str) -> None:
+    """All verbs on a table with these flags, which pylance finds valid after each of them."""
+    lance.write_dataset(ROWS, uri, max_rows_per_file=2, enable_stable_row_ids=bool(flags & STABLE_ROW_IDS))
+    set_flags(uri, flags, flags)
+    for name in sorted(CHANGES, key="dropped column".__eq__):  # others need the column
+        CHANGES[name](Dataset.open(uri))
+        lance.dataset(uri).validate()
+        found, stays = Dataset.open(uri), flags & (2 | 256 | 1024 | 16384)
+        assert found.snapshot.manifest.reader_flags & found.snapshot.manifest.writer_flags & stays == stays
+        assert sorted(map(str, found.to_table().to_pylist())) == sorted(map(str, lance.dataset(uri).to_table().to_pylist()))
+
+
+@pytest.mark.parametrize("flags", [*ACCEPTED, sum(ACCEPTED)])
+def test_tables_are_valid_after_each_verb(flags: int, tmp_path: Path) -> None:
+    verbs(flags, str(tmp_path / "t.lance"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [a | b for a, b in itertools.combinations(ACCEPTED, 2)])
+def test_tables_with_two_flags_are_valid_after_each_verb(flags: int, tmp_path: Path) -> None:
+    verbs(flags, str(tmp_path / "t.lance"))
+
+
 @pytest.mark.parametrize("flag", [32, 128, 2048, 32 | 128 | 2048 | 16384])
 def test_flags_that_follow_from_what_a_table_has_are_as_pylance_sets_them(flag: int, uri: str) -> None:
     set_flags(uri, flag, flag)
@@ -117,7 +177,7 @@ CHANGES: dict[str, Callable[[Dataset], Any]] = {
     "dropped column": lambda t: t.drop_columns(["id"]),
     "compaction": lambda t: t.optimize.compact_files(),
     "index": lambda t: t.create_scalar_index("id", "BTREE"),
-    "restored": lambda t: t.checkout_version(5).restore(),
+    "restored": lambda t: t.checkout_version(t.version - 2).restore(),
     "cleanup": lambda t: t.cleanup_old_versions(timedelta(0)),
 }
 
@@ -136,6 +196,37 @@ def test_row_lineage_in_data_files_is_read_and_kept(change: str, tmp_path: Path)
     else:
         assert lineage(Dataset.open(uri)) == theirs(uri)
     lance.dataset(uri).validate()
+
+
+def test_hidden_columns_are_not_read_before_they_are_needed(tmp_path: Path) -> None:
+    table = spilled(str(tmp_path / "t.lance"))
+    columns = [f.row_ids for f in table.snapshot.manifest.fragments if isinstance(f.row_ids, SpilledColumn)]
+    assert columns
+    assert table.to_table().num_rows == table.count_rows("id > 0") == 8
+    kept = table.snapshot.locations.kept
+    unread = object()
+    assert all(kept.get(("spilled", column), lambda: unread, lambda _: 0) is unread for column in columns)
+
+
+def test_hidden_columns_that_are_missing_are_errors(tmp_path: Path) -> None:
+    message = pb.DataFragment(id=1, physical_rows=3, spilled_row_ids=pb.SpilledSequence())
+    with pytest.raises(CorruptFileError, match="0 columns -3"):
+        read_fragment(message, Reading())
+    table = spilled(str(tmp_path / "t.lance"))
+    column = next(f.row_ids for f in table.snapshot.manifest.fragments if isinstance(f.row_ids, SpilledColumn))
+    with pytest.raises(CorruptFileError, match="column -3 has"):
+        load_sequence(replace(column, rows=column.rows + 1), table.snapshot.locations)
+    with pytest.raises(UnsupportedFeatureError, match="cannot be read here"):
+        load_sequence(column, Locations(table.snapshot.store))
+
+
+def test_changes_are_found_when_row_ids_move_into_the_manifest(tmp_path: Path) -> None:
+    table = spilled(str(tmp_path / "t.lance"))
+    changed = table.update({"s": "'last'"}, "id = 4")
+    assert not changed.snapshot.manifest.reader_flags & 2048
+    found = changed.changes(table.version, changed.version).to_table()
+    assert sorted(set(found["id"].to_pylist())) == [4]
+    assert found.num_rows == 2 * 2
 
 
 BLOBS = [b"x" * 100, b"y" * 200_000, b"z" * 5_000_000, None, b""]
@@ -173,6 +264,7 @@ def test_managed_blobs_are_read_and_kept(tmp_path: Path) -> None:
     assert blobs_of_pylance(uri) == Dataset.open(uri).to_table(["blob"])["blob"].to_pylist()
     # pylance leaves the blobs beside the data files that it has replaced.
     lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     Dataset.open(uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     assert sorted(map(str, Dataset.open(uri).to_table(["blob"])["blob"].to_pylist())) == sorted(map(str, BLOBS[1:] * 2))
     Dataset.open(uri).optimize.compact_files()

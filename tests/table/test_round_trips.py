@@ -22,7 +22,7 @@ from tests.layouts.data import marked
 from tests.rows import assert_same_values, values_in_nulls
 from tests.v2_0.files import without_struct_nulls
 
-VERSIONS = ["2.0", "2.1", "2.2"]
+VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
 EXAMPLES = settings().max_examples * 4 // 10
 SIZES = [0, 1, 2, 7, 1023, 1024, 1025, 4095, 4096, 4097]
 WISHES = {
@@ -31,7 +31,7 @@ WISHES = {
     "rle-threshold": ["0", "0.2", "1"],
     "bss": ["off", "on", "auto"],
     "dict-values-compression": ["none", "lz4", "zstd"],
-    "structural-encoding": ["miniblock", "fullzip"],
+    "structural-encoding": ["miniblock", "fullzip", "sparse"],
     "minichunk-size": ["64", "1024"],
 }
 
@@ -47,7 +47,9 @@ def tables(draw: st.DrawFn, version: str) -> pa.Table:
     """One column of any type with a few options, and the number of each row."""
     wishes = draw(st.dictionaries(st.sampled_from(sorted(WISHES)), st.integers(0, 3), max_size=3))
     metadata = {f"lance-encoding:{name}": WISHES[name][n % len(WISHES[name])] for name, n in wishes.items()}
-    t, count = draw(deep_types(maps=version == "2.2")), draw(st.sampled_from(SIZES))
+    if version < "2.3" and metadata.get("lance-encoding:structural-encoding") == "sparse":
+        metadata = {}
+    t, count = draw(deep_types(maps=version >= "2.2")), draw(st.sampled_from(SIZES))
     maker = ArrayMaker(
         draw(st.integers(0, 2**32)),
         draw(st.sampled_from([0, 0, 0.02, 0.4, 1])),

@@ -97,23 +97,6 @@ class Heap:
         return self._distances[: self._kept], self._rows[: self._kept]
 
 
-@kernel
-def keep_nearest_of_each(
-    distances: np.ndarray,
-    rows: np.ndarray,
-    least: float,
-    bound: float,
-    heaps: np.ndarray,
-    kept: np.ndarray,
-    counts: np.ndarray,
-    queries: np.ndarray,
-) -> None:
-    """The same for several `queries`: their numbers, of rows in `heaps`, `kept` and `counts`; a row of `distances` for each of them."""
-    for i in range(len(queries)):
-        q = queries[i]
-        counts[q] = keep_nearest(distances[i], rows, least, bound, heaps[q], kept[q], counts[q])
-
-
 _ROOM = 1 << 12
 """Rows that a heap has room for at first."""
 
@@ -127,38 +110,75 @@ def keep_nearest(
     When it is full, a row replaces the first if it is nearer. Distances below `least`, from `bound` on, and NaN are left out; a bound that
     is NaN does not count.
     """
-    room = len(heap)
     for i in range(len(distances)):
+        count = keep_if_near(distances[i], rows[i], least, bound, heap, kept, count)
+    return count
+
+
+@kernel
+def keep_nearest_of_each(
+    distances: np.ndarray,
+    rows: np.ndarray,
+    which: np.ndarray,
+    least: float,
+    bound: float,
+    heaps: np.ndarray,
+    kept: np.ndarray,
+    counts: np.ndarray,
+    queries: np.ndarray,
+) -> None:
+    """The same for several `queries`: their numbers, of rows in `heaps`, `kept` and `counts`; a column of `distances` for each of them.
+
+    Only the rows at `which` are added.
+    """
+    room = heaps.shape[1]
+    limits = np.full(len(queries), bound if bound == bound else np.inf, np.float32)  # greater distances are not among the nearest
+    for j in range(len(queries)):
+        if counts[queries[j]] == room:
+            limits[j] = np.nextafter(heaps[queries[j], 0], np.float32(-np.inf))
+    for i in which:
         own = distances[i]
-        if count == room and not own < heap[0]:
-            continue
-        if own != own or own < least or own >= bound:
-            continue
-        if count == room:
-            # The last row moves down from the top to a leaf, always to the farther child, then up to its place.
-            own_row = rows[i]
-            count -= 1
-            at, child = 0, 1
-            last, last_row = heap[count], kept[count]
-            while child < count - 1:
-                if heap[child] <= heap[child + 1]:
-                    child += 1
-                heap[at], kept[at] = heap[child], kept[child]
-                at, child = child, 2 * child + 1
-            if child == count - 1:
-                heap[at], kept[at] = heap[child], kept[child]
-                at = child
-            while at > 0 and heap[(at - 1) // 2] < last:
-                heap[at], kept[at] = heap[(at - 1) // 2], kept[(at - 1) // 2]
-                at = (at - 1) // 2
-            if count > 0:
-                heap[at], kept[at] = last, last_row
-        else:
-            own_row = rows[i]
-        at = count
-        while at > 0 and heap[(at - 1) // 2] < own:
+        near = 0
+        for j in range(len(limits)):
+            near |= own[j] <= limits[j]
+        if near:
+            for j in range(len(limits)):
+                if own[j] <= limits[j]:
+                    q = queries[j]
+                    counts[q] = keep_if_near(own[j], rows[i], least, bound, heaps[q], kept[q], counts[q])
+                    if counts[q] == room:
+                        limits[j] = np.nextafter(heaps[q, 0], np.float32(-np.inf))
+
+
+@kernel
+def keep_if_near(own: float, own_row: int, least: float, bound: float, heap: np.ndarray, kept: np.ndarray, count: int) -> int:
+    """The same for one row."""
+    room = len(heap)
+    if count == room and not own < heap[0]:
+        return count
+    if own != own or own < least or own >= bound:
+        return count
+    if count == room:
+        # The last row moves down from the top to a leaf, always to the farther child, then up to its place.
+        count -= 1
+        at, child = 0, 1
+        last, last_row = heap[count], kept[count]
+        while child < count - 1:
+            if heap[child] <= heap[child + 1]:
+                child += 1
+            heap[at], kept[at] = heap[child], kept[child]
+            at, child = child, 2 * child + 1
+        if child == count - 1:
+            heap[at], kept[at] = heap[child], kept[child]
+            at = child
+        while at > 0 and heap[(at - 1) // 2] < last:
             heap[at], kept[at] = heap[(at - 1) // 2], kept[(at - 1) // 2]
             at = (at - 1) // 2
-        heap[at], kept[at] = own, own_row
-        count += 1
-    return count
+        if count > 0:
+            heap[at], kept[at] = last, last_row
+    at = count
+    while at > 0 and heap[(at - 1) // 2] < own:
+        heap[at], kept[at] = heap[(at - 1) // 2], kept[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at], kept[at] = own, own_row
+    return count + 1

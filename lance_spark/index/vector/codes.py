@@ -15,7 +15,10 @@ from lance_spark.index.vector.compared import Compared
 
 @dataclass(frozen=True)
 class Codes:
-    """The codes of the vectors of a partition, laid out as the quantizer reads them; `factors` are further numbers of each vector."""
+    """The codes of the vectors of a partition, a row for each; `factors` are further numbers of each vector.
+
+    They are in memory as the quantizer reads them, such as column by column.
+    """
 
     values: np.ndarray
     factors: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -24,6 +27,14 @@ class Codes:
     def nbytes(self) -> int:
         """The memory that they take."""
         return self.values.nbytes + sum(f.nbytes for f in self.factors.values())
+
+    def rows(self, start: int, stop: int) -> Codes:
+        """Those of some of the vectors."""
+        return Codes(self.values[start:stop], {name: numbers[start:stop] for name, numbers in self.factors.items()})
+
+
+GROUP = 32
+"""So many vectors of a partition, from the first one on, may be compared in another way than the last ones, as in pylance."""
 
 
 class Quantizer(Protocol):
@@ -40,7 +51,10 @@ class Quantizer(Protocol):
         """Queries as `distances` takes them, made once for all partitions: a row for each. Under cosine, queries have the length 1."""
 
     def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
-        """About the distances (float32) of queries to the vectors of a partition around this centroid: a row for each query."""
+        """About the distances (float32) of vectors of a partition around this centroid, a row for each, to queries, a column for each.
+
+        They may be some of the vectors of a partition: whole groups of `GROUP`, and the last ones.
+        """
 
 
 class GraphQuantizer(Quantizer, Protocol):

@@ -31,7 +31,8 @@ class Flat:
 
     def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
         """The distances of queries to the vectors."""
-        return np.stack([distances(query, codes.values, self.metric) for query in forms.astype(codes.values.dtype, copy=False)])
+        found = [distances(query, codes.values, self.metric) for query in forms.astype(codes.values.dtype, copy=False)]
+        return np.stack(found, axis=1)
 
     def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:
         """The same for single vectors."""

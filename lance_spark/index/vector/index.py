@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
-from lance_spark.index.vector.codes import GraphQuantizer, Quantizer
-from lance_spark.index.vector.distances import METRICS, normalised
+from lance_spark.index.vector.codes import Codes, GraphQuantizer, Quantizer
+from lance_spark.index.vector.distances import METRICS, least, normalised
 from lance_spark.index.vector.flat import Flat
 from lance_spark.index.vector.hnsw import COLUMNS, Graph, graph
 from lance_spark.index.vector.ivf import Centroids, Partitions, centroids, partitions
@@ -32,6 +32,9 @@ _QUANTIZERS: dict[str, Callable[[IndexFile, Mapping[str, Any], str, int], Quanti
     "SQ": scalar_quantizer,
     "RQ": rabit_quantizer,
 }
+
+_BLOCK_BYTES = 8 << 20
+"""The distances of centroids to queries that are computed at once take at most so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,15 @@ class VectorIndex:
         queries = normalised(queries) if self.metric == "cosine" else queries
         return queries.astype(stored) if stored.kind == "f" else queries
 
-    def nearest_partitions(self, query: np.ndarray) -> np.ndarray:
-        """The numbers of the partitions that have rows, the nearest to a prepared query first."""
-        order = np.argsort(self.centroids.distances(query), kind="stable")
-        filled = self.partitions.stops > self.partitions.starts
-        return np.asarray(order[filled[order]])
+    def nearest_partitions(self, queries: np.ndarray, count: int) -> np.ndarray:
+        """The numbers of at most so many partitions that have rows, the nearest ones first, in a row for each prepared query."""
+        filled = np.flatnonzero(self.partitions.stops > self.partitions.starts)
+        found = np.empty((len(queries), min(count, len(filled))), np.int64)
+        at_once = max(_BLOCK_BYTES // max(8 * len(self.partitions), 1), 1)
+        for start in range(0, len(queries), at_once):
+            some = slice(start, start + at_once)
+            found[some] = filled[least(self.centroids.distances(queries[some])[:, filled], found.shape[1])]
+        return found
 
     def partition(self, number: int) -> Partition:
         """A partition, which stays in memory. Raises CorruptFileError."""
@@ -73,10 +80,10 @@ class VectorIndex:
         with np.errstate(all="ignore"):  # what is damaged may have any values
             return self.quantizer.forms(queries)
 
-    def distances(self, forms: np.ndarray, number: int, partition: Partition) -> np.ndarray:
-        """About the distances (float32) of queries to the rows of a partition; NaN for codes of no vector."""
+    def distances(self, forms: np.ndarray, number: int, codes: Codes) -> np.ndarray:
+        """About the distances (float32) of rows of a partition, see `codes.Quantizer`; NaN for codes of no vector."""
         with np.errstate(all="ignore"):  # what is damaged may have any values
-            return self.quantizer.distances(forms, self.centroids.vectors[number], partition.codes)
+            return np.ascontiguousarray(self.quantizer.distances(forms, self.centroids.vectors[number], codes))
 
     def nearest(
         self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int, allowed: np.ndarray | None

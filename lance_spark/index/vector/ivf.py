@@ -11,7 +11,7 @@ import numpy as np
 from lance_spark._proto import index_pb2 as pb
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
-from lance_spark.index.vector.distances import computed_in, distances
+from lance_spark.index.vector.distances import add_distances_of_parts, computed_in, distances
 
 _DTYPES: dict[int, np.dtype] = {
     pb.Tensor.FLOAT16: np.dtype("<f2"),
@@ -45,12 +45,18 @@ class Centroids:
 
     @cached_property
     def _compared(self) -> np.ndarray:
-        return self.vectors.astype(computed_in(self.vectors.dtype))
+        found = self.vectors.astype(computed_in(self.vectors.dtype))
+        return np.ascontiguousarray(found.T[None]) if found.dtype == np.float32 else found
 
-    def distances(self, query: np.ndarray) -> np.ndarray:
-        """The distances (float32) of a query to the centroids. Under cosine, the query has the length 1, and distances are those of l2."""
-        metric = "l2" if self.metric == "cosine" else self.metric
-        return distances(query.astype(self._compared.dtype), self._compared, metric)
+    def distances(self, queries: np.ndarray) -> np.ndarray:
+        """The distances (float32) of queries to the centroids, a row for each query; under cosine, those of l2."""
+        metric, compared = "l2" if self.metric == "cosine" else self.metric, self._compared
+        queries = np.ascontiguousarray(queries.astype(compared.dtype))
+        if compared.dtype != np.float32:
+            return np.stack([distances(query, compared, metric) for query in queries])
+        found = np.zeros((len(queries), 1, compared.shape[2]), np.float32)
+        add_distances_of_parts(queries, compared, metric == "dot", found)
+        return 1 - found[:, 0] if metric == "dot" else found[:, 0]
 
 
 def partitions(data: bytes, rows: int, what: str) -> Partitions:

@@ -16,16 +16,13 @@ from lance_spark._proto import index_pb2 as pb
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile
-from lance_spark.index.vector.codes import Codes, byte_rows, numbers
+from lance_spark.index.vector.codes import GROUP, Codes, byte_rows, numbers
 from lance_spark.index.vector.ivf import tensor
 from lance_spark.index.vector.pq import bytes_of
 from lance_spark.index.vector.products import add_products
 from lance_spark.index.vector.rq_layout import ex_codes, signs
 from lance_spark.index.vector.rq_rotation import fast_rotation
 from lance_spark.kernels.kernel import kernel
-
-_GROUP = 32
-"""Rows whose signs are summed up with tables of rounded numbers, as pylance does; the last rows of a partition are not."""
 
 MOST_DIMENSIONS = 1 << 13
 """The rotation is a matrix, of 256 MB at most."""
@@ -48,7 +45,7 @@ class RaBitQuantizer:
         return ("_rabit_codes", f"__add_factors{ex}", f"__scale_factors{ex}", *(("__blocked_ex_codes",) if ex else ()))
 
     def codes(self, batch: pa.RecordBatch, what: str) -> Codes:
-        """The signs as `values`, 8 in a byte, a row for each byte; and the factors; `ex` are the further bits, a row for each dimension."""
+        """The signs as `values`, 8 in a byte, and the factors; `ex` are the further bits. Both are in memory byte by byte."""
         size = len(self.rotation)
         stored = byte_rows(batch.column(0), what, -(-size // 8))
         if stored.dtype != np.uint8:
@@ -56,8 +53,8 @@ class RaBitQuantizer:
         factors = {name: numbers(batch.column(i), np.float32, what) for i, name in ((1, "add"), (2, "scale"))}
         if self.bits > 1:
             width = -(-size // 64) * 8 * (self.bits - 1)
-            factors["ex"] = np.ascontiguousarray(ex_codes(byte_rows(batch.column(3), what, width), self.bits - 1, size).T)
-        return Codes(np.ascontiguousarray((signs(stored) if self.packed else stored).T), factors)
+            factors["ex"] = np.ascontiguousarray(ex_codes(byte_rows(batch.column(3), what, width), self.bits - 1, size).T).T
+        return Codes(np.ascontiguousarray((signs(stored) if self.packed else stored).T).T, factors)
 
     def forms(self, queries: np.ndarray) -> np.ndarray:
         """See `codes.Quantizer`: the queries, and beside them, what they are rotated."""
@@ -70,8 +67,8 @@ class RaBitQuantizer:
         queries = forms[:, : len(centroid)]
         apart = queries - centroid
         rotated = self._rotated(apart) if self.residual else forms[:, len(centroid) :]
-        along = np.empty((len(queries), codes.values.shape[1]), np.float32)
-        sums_of_signs(rotated, codes.values, along)
+        along = np.empty((len(queries), len(codes.values)), np.float32)
+        sums_of_signs(rotated, np.ascontiguousarray(codes.values.T), along)
         total = rotated.sum(axis=1)[:, None]
         if self.residual:
             along = (2 * along - total) / np.float32(np.sqrt(rotated.shape[1]))
@@ -79,14 +76,14 @@ class RaBitQuantizer:
             scale = np.float32(1 << (self.bits - 1))
             along = along * scale - (scale - np.float32(0.5)) * total
             if self.bits > 1:
-                add_products(rotated, codes.factors["ex"], along)
+                add_products(rotated, np.ascontiguousarray(codes.factors["ex"].T), along)
         add = codes.factors["add"]
         if self.metric != "dot":
-            return np.asarray(np.einsum("ij,ij->i", apart, apart)[:, None] + add + codes.factors["scale"] * along, np.float32)
+            return np.asarray(np.einsum("ij,ij->i", apart, apart)[:, None] + add + codes.factors["scale"] * along, np.float32).T
         # The part of a query that is along the centroid is not estimated: its product with a vector follows from `add`.
         product, squared = queries @ centroid, centroid @ centroid
         share = product / squared if squared else np.zeros_like(product)
-        return np.asarray((1 - product)[:, None] + share[:, None] * (add - 1) + codes.factors["scale"] * along, np.float32)
+        return np.asarray((1 - product)[:, None] + share[:, None] * (add - 1) + codes.factors["scale"] * along, np.float32).T
 
     def _rotated(self, queries: np.ndarray) -> np.ndarray:
         rotated = np.zeros((len(queries), len(self.rotation)), np.float32)
@@ -102,11 +99,11 @@ class RaBitQuantizer:
 def sums_of_signs(rotated: np.ndarray, codes: np.ndarray, out: np.ndarray) -> None:
     """Store in `out[q, i]` (float32) the sum of the numbers of `rotated[q]` (float32) that have a sign in column i of `codes` (uint8).
 
-    Each row of `codes` has the signs of 8 numbers, the first in the lowest bit. In whole groups of rows, the sums of 4 numbers are rounded
-    to one of 256 steps between the smallest and the largest of them, as in pylance.
+    Each row of `codes` has the signs of 8 numbers, the first in the lowest bit. In whole groups of vectors, the sums of 4 numbers are
+    rounded to one of 256 steps between the smallest and the largest of them, as in pylance; those of the last vectors are exact.
     """
     parts, count = codes.shape
-    grouped = count // _GROUP * _GROUP
+    grouped = count // GROUP * GROUP
     fours, whole = np.zeros((2 * parts, 16), np.float32), np.empty((parts, 256), np.float32)
     for q in range(rotated.shape[0]):
         numbers, own = rotated[q], out[q]

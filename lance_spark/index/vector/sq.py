@@ -29,7 +29,7 @@ class ScalarQuantizer:
     columns = ("__sq_code",)
 
     def codes(self, batch: pa.RecordBatch, what: str) -> Codes:
-        """The codes of a partition: a row for each vector."""
+        """The codes of a partition."""
         values = byte_rows(batch.column(0), what, self.dimensions)
         if values.dtype != np.uint8:
             raise CorruptFileError(f"{what}: expected codes of bytes, found {values.dtype}")
@@ -43,9 +43,9 @@ class ScalarQuantizer:
         """The distances of the codes to those of the queries; under dot, to the queries themselves. Those of cosine are those of l2."""
         step = self.step
         if self.metric == "dot":
-            along = forms @ codes.values.astype(np.float32).T
-            return np.asarray(1 - (along * step + self.low * forms.sum(axis=1)[:, None]), np.float32)
-        found = np.empty((len(forms), len(codes.values)), np.int64)
+            along = codes.values.astype(np.float32) @ forms.T
+            return np.asarray(1 - (along * step + self.low * forms.sum(axis=1)), np.float32)
+        found = np.empty((len(codes.values), len(forms)), np.int64)
         squared_steps(codes.values, forms, found)
         return (found * step**2).astype(np.float32)
 
@@ -81,7 +81,7 @@ def scalar_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: st
 
 @kernel
 def squared_steps(codes: np.ndarray, queries: np.ndarray, out: np.ndarray) -> None:
-    """Store in `out[q, i]` (int64) the sum of the squares of the differences of `codes[i]` (uint8) and `queries[q]` (int32)."""
+    """Store in `out[i, q]` (int64) the sum of the squares of the differences of `codes[i]` (uint8) and `queries[q]` (int32)."""
     for q in range(queries.shape[0]):
         query = queries[q]
         for i in range(codes.shape[0]):
@@ -89,4 +89,4 @@ def squared_steps(codes: np.ndarray, queries: np.ndarray, out: np.ndarray) -> No
             for j in range(codes.shape[1]):
                 apart = np.int32(codes[i, j]) - query[j]
                 total += np.int64(apart * apart)
-            out[q, i] = total
+            out[i, q] = total

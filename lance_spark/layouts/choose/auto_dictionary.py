@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.buffers.blocks import Block, Encoding, FixedWidth, VariableWidth
+from lance_spark.buffers.blocks import Block, Encoding, FixedSizeList, FixedWidth, VariableWidth
 from lance_spark.buffers.memory import empty
-from lance_spark.encodings import flat, general, variable
+from lance_spark.encodings import fixed_size_list, flat, general, variable
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U, copy_ranges, load64
@@ -43,15 +43,23 @@ def has_dictionaries(values: Block, grammar: Grammar) -> bool:
     """True if values of this kind are checked for repetition."""
     if isinstance(values, FixedWidth):
         return values.bits == 128 or (values.bits == 64 and grammar.word_dictionaries)
+    if isinstance(values, FixedSizeList):
+        return grammar.list_dictionaries and _item_bits(values) >= 8
     return isinstance(values, VariableWidth)
 
 
 def make_dictionary(values: Block, plain_size: float, options: EncodingOptions) -> tuple[FixedWidth, Block] | None:
     """Indices and distinct values, if they save at least a fifth of the `plain_size` bytes of the values; else None."""
+    if isinstance(values, FixedSizeList):
+        return _dictionary_of_lists(values, plain_size, options)
     count = values.count
     if count < MIN_VALUES or options.compression == "none":
         return None
-    item_bytes = values.bits / 8 if isinstance(values, FixedWidth) else plain_size / count
+    if isinstance(values, FixedWidth):
+        item_bytes = values.bits / 8
+    else:
+        assert isinstance(values, VariableWidth)
+        item_bytes = float(values.offsets[-1]) / count + values.offsets.itemsize
     limit = most_items(count, item_bytes, MAX_SHARE * plain_size, options.dictionary_divisor)
     if not limit or not _repeats(values):
         return None
@@ -60,6 +68,25 @@ def make_dictionary(values: Block, plain_size: float, options: EncodingOptions) 
         return None
     indices, items = found
     return FixedWidth(32, indices.view(np.uint8), count), items
+
+
+def _dictionary_of_lists(values: FixedSizeList, plain_size: float, options: EncodingOptions) -> tuple[FixedWidth, Block] | None:
+    """Each list is compared as the bytes that it has in full-zip pages."""
+    node, rows = fixed_size_list.encode_values(values)
+    found = make_dictionary(VariableWidth(np.arange(rows.count + 1) * (rows.bits // 8), rows.data), plain_size, options)
+    if found is None:
+        return None
+    indices, items = found
+    assert isinstance(items, VariableWidth)
+    return indices, node.decode_values(FixedWidth(rows.bits, items.data, items.count))
+
+
+def _item_bits(values: FixedSizeList) -> int:
+    items = values.items
+    while isinstance(items, FixedSizeList):
+        items = items.items
+    assert isinstance(items, FixedWidth)  # fixed-size lists have no other items
+    return items.bits
 
 
 def most_items(count: int, item_bytes: float, budget: float, divisor: int) -> int:
@@ -100,6 +127,9 @@ def encode_dictionary(items: Block, options: EncodingOptions, grammar: Grammar) 
     elif isinstance(items, FixedWidth):
         encoding, data = flat.encode_block(items)
         block = encoding, data.tobytes()
+    elif isinstance(items, FixedSizeList) and grammar.list_dictionaries:
+        node, lists = fixed_size_list.encode_values(items)
+        block = node, lists.data.tobytes()
     else:
         raise UnsupportedFeatureError("only dictionaries of strings and of fixed-width values are supported")
     scheme = options.dictionary_compression or "lz4"

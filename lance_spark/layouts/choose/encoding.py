@@ -43,6 +43,9 @@ from lance_spark.layouts.nodes.version_grammar import Grammar
 WIDE = 256
 """Values with this many bytes or more are stored in full-zip pages instead of chunks."""
 
+MAX_INLINE = 32
+"""Maximum size in bytes of a constant value that is stored in the message."""
+
 TOO_WIDE = 8 << 10
 """Values with this many bytes or more never use mini-blocks, even if requested: two values and their levels must fit into 32 KiB."""
 
@@ -66,7 +69,17 @@ _FLAT_CHUNK_BYTES = 8186
 _MAX_CHUNK_VALUES = 4096
 
 
-def is_small_without_constant(page: Shredded) -> bool:
+def may_be_constant(page: Shredded, grammar: Grammar) -> bool:
+    """Whether a page of one value is stored as such: not if the version has no such pages, or if they are larger than others."""
+    if not grammar.constant_values:
+        return False
+    if grammar.planar:
+        # Values that are not in the message are not constant in 2.3.
+        return isinstance(page.values, FixedWidth) and page.values.bits <= 8 * MAX_INLINE
+    return not _is_small_without_constant(page)
+
+
+def _is_small_without_constant(page: Shredded) -> bool:
     """True if a constant page would be larger: its levels take 2 bytes each, while levels in chunks are packed."""
     if (page.repetition is None and page.definition is None) or page.num_visible < dictionary.MIN_VALUES:
         return False
@@ -104,20 +117,20 @@ def encode_chunks(values: Block, max_values: int, options: EncodingOptions, gram
         return fixed_size_list.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
     if isinstance(values, PackedStruct):
         return packed_struct.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
-    sizes = _word_sizes(values, max_values, options)
+    sizes = _word_sizes(values, max_values, options, grammar)
     best = min(sizes, key=sizes.__getitem__)
     if options.compression in SCHEMES and values.bits >= 8:
         compressed = _compress_chunks(_planes_or_flat(values, max_values, options), options)
         if _size(compressed) < sizes[best]:
             return compressed
-    return _WORD_ENCODINGS[best][1](values, max_values)
+    return _WORD_ENCODINGS[best][1](values, max_values, grammar)
 
 
-def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions) -> dict[str, float]:
+def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> dict[str, float]:
     """The approximate size in bytes of each encoding."""
     if values.bits not in WORDS or options.compression == "none" or values.count * values.bits <= 8 * SMALL:
-        return {"flat": _flat_size(values, max_values, options)}
-    return {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
+        return {"flat": _flat_size(values, max_values, options, grammar)}
+    return {name: size(values, max_values, options, grammar) for name, (size, _) in _WORD_ENCODINGS.items()}
 
 
 def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:
@@ -129,6 +142,9 @@ def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOpt
         if node is not None:
             return fsst.encode_chunks(values, node, max_values, chunk_bytes)
     chunks = variable.encode_chunks(values, max_values, chunk_bytes)
+    if grammar.packed_parts and _size(chunks) > 2 * SMALL:
+        # The numbers of values are those of flat offsets, so that chunks stay small.
+        chunks = min(chunks, variable.encode_packed_counts(values, chunks.counts), key=_size)
     if options.compression in SCHEMES:
         compressed = _compress_chunks(chunks, options)
         return compressed if _size(compressed) < _size(chunks) else chunks
@@ -148,7 +164,7 @@ def _size(chunks: EncodedChunks) -> int:
 
 def _planes_or_flat(values: FixedWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
     """The values to compress, with bytes of equal significance grouped if that helps."""
-    plain = _encode_flat(values, max_values)
+    plain = flat.encode_chunks(values, _flat_counts(values.count, values.bits, max_values))
     if options.bss == "off" or values.bits not in (32, 64):
         return plain
     # Readers do not support larger chunks of byte planes.
@@ -178,45 +194,52 @@ def _flat_counts(count: int, bits: int, max_values: int) -> np.ndarray:
     return split_evenly(count, per_chunk)
 
 
-def _encode_flat(values: FixedWidth, max_values: int) -> EncodedChunks:
+def _encode_flat(values: FixedWidth, max_values: int, grammar: Grammar) -> EncodedChunks:
     return flat.encode_chunks(values, _flat_counts(values.count, values.bits, max_values))
 
 
-def _flat_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
+def _flat_size(values: FixedWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> float:
     return values.count * values.bits / 8 + CHUNK_COST * len(_flat_counts(values.count, values.bits, max_values))
 
 
-def _encode_packed(values: FixedWidth, max_values: int) -> EncodedChunks:
+def _encode_packed(values: FixedWidth, max_values: int, grammar: Grammar) -> EncodedChunks:
     return inline_bitpacking.encode_chunks(values, split_evenly(values.count, BLOCK))
 
 
-def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
+def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> float:
     if max_values < BLOCK:
         return np.inf  # a chunk takes a block of 1024 even for fewer values
     widths = chunk_widths(values, split_evenly(values.count, BLOCK))
     return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + CHUNK_COST) * len(widths)
 
 
-def _encode_runs(values: FixedWidth, max_values: int) -> EncodedChunks:
-    chunks = rle.encode_chunks(values, split_evenly(values.count, max_values))
+def _encode_runs(values: FixedWidth, max_values: int, grammar: Grammar) -> EncodedChunks:
+    encode = rle.encode_packed_chunks if grammar.packed_parts else rle.encode_chunks
+    chunks = encode(values, split_evenly(values.count, max_values))
     sizes = np.sum([np.diff(b.bounds) for b in chunks.buffers], axis=0)
     if sizes.max() > _FLAT_CHUNK_BYTES:
         # Even if a page has few runs, one chunk can have many.
-        return rle.encode_chunks(values, _flat_counts(values.count, values.bits + 8, max_values))
+        return encode(values, _flat_counts(values.count, values.bits + 8, max_values))
     return chunks
 
 
-def _runs_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
+def _runs_size(values: FixedWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> float:
     runs = rle.count_runs(values)
-    if runs >= options.rle_threshold * values.count:
+    if runs >= (grammar.most_runs if options.rle_threshold is None else options.rle_threshold) * values.count:
         return np.inf
-    # A run of more than 255 values is split, and chunks cut runs; neither is counted exactly.
-    runs += values.count // rle.LONGEST_RUN // 2
-    return runs * (values.bits / 8 + 1) + 20 * len(split_evenly(values.count, max_values))
+    bits = values.bits + 8
+    if grammar.packed_parts:
+        if runs >= BLOCK:  # only one of both is packed, in blocks of 1024 runs
+            width = int(chunk_widths(values, np.array([values.count])).max())
+            bits = min(bits, values.bits + rle.longest_run(values).bit_length(), width + 8)
+    else:
+        # A run of more than 255 values is split, and chunks cut runs; neither is counted exactly.
+        runs += values.count // rle.LONGEST_RUN // 2
+    return runs * bits / 8 + 20 * len(split_evenly(values.count, max_values))
 
 
-_Size = Callable[[FixedWidth, int, EncodingOptions], float]
-_WORD_ENCODINGS: dict[str, tuple[_Size, Callable[[FixedWidth, int], EncodedChunks]]] = {
+_Size = Callable[[FixedWidth, int, EncodingOptions, Grammar], float]
+_WORD_ENCODINGS: dict[str, tuple[_Size, Callable[[FixedWidth, int, Grammar], EncodedChunks]]] = {
     "flat": (_flat_size, _encode_flat),
     "bit-packed": (_packed_size, _encode_packed),
     "runs": (_runs_size, _encode_runs),
@@ -251,8 +274,23 @@ def make_dictionary(values: Block, options: EncodingOptions, grammar: Grammar) -
     if not has_dictionaries(values, grammar):
         return None
     if isinstance(values, VariableWidth):
-        size = float(values.offsets[-1]) + values.count * values.offsets.itemsize
+        size = float(values.offsets[-1]) + values.count * _offset_size(values, options, grammar)
+    elif isinstance(values, FixedSizeList):
+        size = values.count * _row_bits(values) / 8
     else:
         assert isinstance(values, FixedWidth)
-        size = min(_word_sizes(values, _MAX_CHUNK_VALUES, options).values())
+        size = min(_word_sizes(values, _MAX_CHUNK_VALUES, options, grammar).values())
     return dictionary.make_dictionary(values, size, options)
+
+
+def _offset_size(values: VariableWidth, options: EncodingOptions, grammar: Grammar) -> float:
+    """The approximate bytes of the offset of a value."""
+    width = values.offsets.itemsize
+    if not grammar.packed_parts or wants_fsst(values, options) or options.compression in SCHEMES:
+        return width
+    sizes = np.diff(values.offsets)
+    if not len(sizes) or (sizes == sizes[0]).all():
+        return 0
+    # A chunk with fewer than 1024 values takes a whole packed block.
+    in_chunk = min(variable.CHUNK_BYTES / (float(values.offsets[-1]) / len(sizes) + width), BLOCK)
+    return min(width, int(sizes.max()).bit_length() / 8 * BLOCK / in_chunk)

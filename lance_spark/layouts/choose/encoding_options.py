@@ -12,7 +12,7 @@ _TEXT = ("string", "large_string")
 _PREFIX = "lance-encoding:"
 _VALUES: Mapping[str, tuple[str, ...]] = {
     "compression": ("none", "fsst", "lz4", "zstd"),
-    "structural-encoding": ("miniblock", "fullzip"),
+    "structural-encoding": ("miniblock", "fullzip", "sparse"),
     "bss": ("off", "on", "auto"),
     "dict-values-compression": ("none", "lz4", "zstd"),
 }
@@ -25,7 +25,7 @@ class EncodingOptions:
     compression: str | None = None
     level: int | None = None
     structure: str | None = None
-    rle_threshold: float = 0.5
+    rle_threshold: float | None = None
     bss: str = "auto"
     dictionary_compression: str | None = None
     chunk_bytes: int | None = None
@@ -41,7 +41,7 @@ class EncodingOptions:
             compression=_choice(field, "compression"),
             level=_number(field, "compression-level", -128, 127),
             structure=_choice(field, "structural-encoding"),
-            rle_threshold=_fraction(field, "rle-threshold", 0.5),
+            rle_threshold=_fraction(field, "rle-threshold"),
             bss=_choice(field, "bss") or "auto",
             dictionary_compression=_choice(field, "dict-values-compression"),
             chunk_bytes=_number(field, "minichunk-size", 1, 1 << 20),
@@ -96,10 +96,10 @@ def _number(field: Field, name: str, low: int, high: int) -> int | None:
     return number
 
 
-def _fraction(field: Field, name: str, default: float) -> float:
+def _fraction(field: Field, name: str) -> float | None:
     text = _text(field, name)
     if text is None:
-        return default
+        return None
     try:
         number = float(text)
     except ValueError:

@@ -14,9 +14,10 @@ from lance_spark.buffers.memory import empty
 from lance_spark.encodings.tree import encode_message
 from lance_spark.layouts.levels.shred import Shredded
 from lance_spark.layouts.nodes.encoded_page import EncodedPage, copy_pieces, put_unsigned
+from lance_spark.layouts.nodes.version_grammar import Grammar
 
 
-def encode(page: Shredded, encoding: Encoding, values: FixedWidth | VariableWidth) -> EncodedPage:
+def encode(page: Shredded, encoding: Encoding, values: FixedWidth | VariableWidth, grammar: Grammar) -> EncodedPage:
     """The page of `values`, each of which `encoding` has compressed."""
     layout = pb.FullZipLayout(
         bits_rep=page.bits_rep,
@@ -35,7 +36,7 @@ def encode(page: Shredded, encoding: Encoding, values: FixedWidth | VariableWidt
         data, starts = _zip_variable(page, values)
         indexed = True
     buffers = [data, _row_index(page, starts)] if indexed else [data]
-    return EncodedPage.of(pb.PageLayout(full_zip_layout=layout), buffers, page.num_rows)
+    return EncodedPage.of(pb.PageLayout(full_zip_layout=layout), buffers, page.num_rows, grammar)
 
 
 def _zip_fixed(page: Shredded, values: FixedWidth) -> tuple[np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ from lance_spark.layouts.choose.nulls_and_constants import WORDS
 from lance_spark.layouts.levels.write import EncodedLevels
 from lance_spark.layouts.mini_block.small import message_of_chunk
 from lance_spark.layouts.mini_block.write import assemble
-from lance_spark.layouts.nodes.encoded_page import ENCODING_TYPE, EncodedPage
+from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.nodes.version_grammar import Grammar
 from lance_spark.layouts.values.to_blocks import bytes_of, to_block
 from lance_spark.schema.schema import Field
@@ -44,7 +44,7 @@ def encode_together(columns: Sequence[tuple[Field, Sequence[pa.Array]]], grammar
     """The page of each leaf column, from its arrays, if others are like it; else None."""
     groups: dict[tuple[pa.DataType, int, bool], list[int]] = {}
     for i, (leaf, arrays) in enumerate(columns):
-        if len(arrays) == 1 and _is_plain(leaf, arrays[0]):
+        if len(arrays) == 1 and _is_plain(leaf, arrays[0], grammar):
             groups.setdefault((arrays[0].type, len(arrays[0]), arrays[0].null_count > 0), []).append(i)
     pages: list[EncodedPage | None] = [None] * len(columns)
     for numbers in groups.values():
@@ -54,11 +54,13 @@ def encode_together(columns: Sequence[tuple[Field, Sequence[pa.Array]]], grammar
     return pages
 
 
-def _is_plain(field: Field, array: pa.Array) -> bool:
+def _is_plain(field: Field, array: pa.Array, grammar: Grammar) -> bool:
     """True if `encode_alike` takes the column: words or texts without options, few enough for one chunk."""
     t = array.type
     if not 0 < len(array) <= MOST_ROWS or field.metadata or field.children or array.null_count == len(array):
         return False
+    if grammar.packed_parts and (array.null_count or not _is_word(t)):
+        return False  # offsets and levels have more encodings
     return _is_word(t) or (is_bytes(t) and array.nbytes < _MOST_BYTES)
 
 
@@ -102,7 +104,7 @@ def _of_words(arrays: Sequence[pa.Array], together: pa.Array, valid: np.ndarray 
     if flat_size > SMALL:
         widths = chunk_widths(_block(words), np.full(len(arrays), count))
         packed_sizes = (block_words(bits, widths) + 1) * (bits / 8)
-        left |= changes + 1 < _OPTIONS.rle_threshold * count
+        left |= changes + 1 < grammar.most_runs * count
         if bits == 64 and grammar.word_dictionaries and count >= dictionary.MIN_VALUES:
             left |= _repeats(words, np.minimum(flat_size, packed_sizes) + CHUNK_COST)
     packed = packed_sizes < flat_size
@@ -187,10 +189,10 @@ def _pages(chunks: EncodedChunks, levels: EncodedLevels | None, count: int, gram
     # The word of a page's last chunk does not have its number of values.
     heads &= ~heads.dtype.type(15)
     stops = np.cumsum(((heads >> 4).astype(np.int64) + 1) * 8).tolist()
-    message = message_of_chunk(chunks.encoding, count, grammar.large_chunks, levels.encoding if levels is not None else None)
+    message = message_of_chunk(chunks.encoding, count, grammar, levels.encoding if levels is not None else None)
     size, own = heads.itemsize, heads.view(np.uint8)
     starts = [0, *stops[:-1]]
     return [
-        EncodedPage(ENCODING_TYPE, message, (own[i * size : (i + 1) * size], data[start:stop]), count)
+        EncodedPage(*message, (own[i * size : (i + 1) * size], data[start:stop]), count)
         for i, (start, stop) in enumerate(zip(starts, stops))
     ]

@@ -18,7 +18,7 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.tree import encode_message
 from lance_spark.encodings.variable import Variable
 from lance_spark.layouts.choose.encoding import SMALL
-from lance_spark.layouts.nodes.encoded_page import ENCODING_TYPE, EncodedPage
+from lance_spark.layouts.nodes.encoded_page import EncodedPage, message_of
 from lance_spark.layouts.nodes.version_grammar import Grammar
 from lance_spark.schema.schema import Field
 
@@ -47,7 +47,7 @@ def _fixed(array: pa.Array, width: int, grammar: Grammar) -> EncodedPage | None:
     values = array.buffers()[1].slice(array.offset * width, count * width).to_pybytes()
     if grammar.constant_values and values == values[:width] * count:
         layout = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=_LAYERS, inline_value=values[:width]))
-        return EncodedPage.of(layout, [], count)
+        return EncodedPage.of(layout, [], count, grammar)
     return _chunk(values, Flat(8 * width), count, grammar)
 
 
@@ -79,19 +79,22 @@ def _chunk(values: bytes, encoding: Encoding, count: int, grammar: Grammar) -> E
     chunk = head + _PAD * (-len(head) % 8) + values + _PAD * (-len(values) % 8)
     word = struct.pack("<I" if grammar.large_chunks else "<H", (len(chunk) // 8 - 1) << 4)
     buffers = (np.frombuffer(word, np.uint8), np.frombuffer(chunk, np.uint8))
-    return EncodedPage(ENCODING_TYPE, message_of_chunk(encoding, count, grammar.large_chunks), buffers, count)
+    return EncodedPage(*message_of_chunk(encoding, count, grammar), buffers, count)
 
 
 @lru_cache(4096)
-def message_of_chunk(encoding: Encoding, count: int, large: bool, levels: Encoding | None = None) -> bytes:
-    """The message of a page of one chunk of `count` values; `levels` are the definition levels of nulls, None without nulls."""
+def message_of_chunk(encoding: Encoding, count: int, grammar: Grammar, levels: Encoding | None = None) -> tuple[str, bytes]:
+    """The type and the bytes of the message of a page of one chunk of `count` values.
+
+    `levels` are the definition levels of nulls, None without nulls.
+    """
     layout = pb.MiniBlockLayout(
         value_compression=encode_message(encoding),
         layers=_LAYERS if levels is None else (pb.RepDefLayer.REPDEF_NULLABLE_ITEM,),
         num_buffers=1,
         num_items=count,
-        has_large_chunk=large,
+        has_large_chunk=grammar.large_chunks,
     )
     if levels is not None:
         layout.def_compression.CopyFrom(encode_message(levels))
-    return pb.PageLayout(mini_block_layout=layout).SerializeToString(deterministic=True)
+    return message_of(pb.PageLayout(mini_block_layout=layout), grammar)

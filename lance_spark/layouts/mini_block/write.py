@@ -5,13 +5,17 @@ Buffers: 0 one word per chunk, 1 the chunks, then the dictionary if there is one
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark._proto import encodings_v2_3_pb2 as pb23
 from lance_spark.buffers.blocks import EncodedChunks
 from lance_spark.buffers.memory import empty
 from lance_spark.encodings.tree import encode_message
 from lance_spark.layouts.choose.auto_dictionary import EncodedDictionary
+from lance_spark.layouts.levels import write_sparse
 from lance_spark.layouts.levels.shred import Shredded
 from lance_spark.layouts.levels.write import MAX_LEVELS, EncodedLevels, encode_levels, event_bounds, repetition_index
 from lance_spark.layouts.nodes.encoded_page import EncodedPage, copy_pieces, put_unsigned
@@ -52,7 +56,18 @@ def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary 
         buffers.append(dictionary.data)
     if page.repetition is not None:
         buffers.append(repetition_index(page, bounds).view(np.uint8))
-    return EncodedPage.of(pb.PageLayout(mini_block_layout=layout), buffers, page.num_rows)
+    return EncodedPage.of(pb.PageLayout(mini_block_layout=layout), buffers, page.num_rows, grammar)
+
+
+def encode_sparse(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary | None, grammar: Grammar) -> EncodedPage:
+    """The page of `values` in chunks without levels, and of a sparse structure (2.3)."""
+    plain = replace(page, layers=(pb.REPDEF_ALL_VALID_ITEM,), repetition=None, definition=None, num_events=page.num_visible)
+    chunked = encode(plain, values, dictionary, grammar)
+    plane = pb23.PlanarLayout.FromString(chunked.encoding).values
+    # The structure says how many items there are.
+    plane.chunked.ClearField("levels")
+    plane.chunked.ClearField("num_items")
+    return write_sparse.encode(page, plane, chunked.buffers)
 
 
 def assemble(

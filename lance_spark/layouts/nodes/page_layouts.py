@@ -190,7 +190,8 @@ _LEVELS: dict[int, tuple[bool, bool, bool]] = {
 """The kind of a layer: is it a list, can it be null, can it be empty."""
 
 
-def _dense(kinds: Sequence[int]) -> Dense:
+def dense(kinds: Sequence[int]) -> Dense:
+    """The structure of layers of these kinds (RepDefLayer), innermost first."""
     layers, level = [], 0
     for kind in kinds:
         if kind not in _LEVELS:
@@ -220,13 +221,13 @@ def _layout(message: pb.PageLayout) -> Layout:
     if kind == "blob_layout":
         if message.blob_layout.inner_layout.WhichOneof("layout") == "blob_layout":
             raise CorruptFileError("a blob page contains a blob page")
-        return Blob(_dense(message.blob_layout.layers), _layout(message.blob_layout.inner_layout))
+        return Blob(dense(message.blob_layout.layers), _layout(message.blob_layout.inner_layout))
     raise UnsupportedFeatureError("unknown page layout")
 
 
 def _mini_block(m: pb.MiniBlockLayout) -> MiniBlock:
     return MiniBlock(
-        structure=_dense(m.layers),
+        structure=dense(m.layers),
         value=decode_message(m.value_compression),
         repetition=_optional(m, "rep_compression"),
         definition=_optional(m, "def_compression"),
@@ -242,7 +243,7 @@ def _mini_block(m: pb.MiniBlockLayout) -> MiniBlock:
 def _full_zip(m: pb.FullZipLayout) -> FullZip:
     details = m.WhichOneof("details")
     return FullZip(
-        structure=_dense(m.layers),
+        structure=dense(m.layers),
         value=decode_message(m.value_compression),
         bits_rep=m.bits_rep,
         bits_def=m.bits_def,
@@ -254,7 +255,7 @@ def _full_zip(m: pb.FullZipLayout) -> FullZip:
 
 def _constant(m: pb.ConstantLayout) -> Constant:
     return Constant(
-        structure=_dense(m.layers),
+        structure=dense(m.layers),
         value=m.inline_value if m.HasField("inline_value") else None,
         repetition=_optional(m, "rep_compression"),
         definition=_optional(m, "def_compression"),
@@ -314,7 +315,7 @@ def _zipped(m: pb23.Zipped, structure: Structure) -> FullZip:
 def _structure(message: pb23.StructuralPlane) -> Structure:
     kind = message.WhichOneof("structure")
     if kind == "dense":
-        return _dense(message.dense.layers)
+        return dense(message.dense.layers)
     if kind == "sparse":
         if not message.sparse.layers:
             raise CorruptFileError("a page has no layers of structure")

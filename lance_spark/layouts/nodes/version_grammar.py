@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lance_spark.schema.storage_version import V2_1, V2_2, StorageVersion
+from lance_spark.schema.storage_version import V2_1, V2_2, V2_3, StorageVersion
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """`compressed_levels`: in all-null pages. `word_dictionaries`: dictionaries of 64-bit numbers, which 2.1 writers never write."""
+    """`compressed_levels`: in all-null pages. `word_dictionaries`: dictionaries of 64-bit numbers, which 2.1 writers never write.
+    `planar`: a page has a structure, by levels or sparse, and a plane of values. `list_dictionaries`: of fixed-size lists.
+    `packed_parts`: the offsets of strings, the values or the lengths of runs may be packed. `most_runs`: the most runs for each value of a
+    page that is stored as runs.
+    """
 
     large_chunks: bool
     run_levels: bool
@@ -21,6 +25,10 @@ class Grammar:
     maps: bool
     variable_packed_structs: bool
     blob_structs: bool
+    planar: bool
+    list_dictionaries: bool
+    packed_parts: bool
+    most_runs: float
 
 
 GRAMMARS: Mapping[StorageVersion, Grammar] = {
@@ -34,6 +42,10 @@ GRAMMARS: Mapping[StorageVersion, Grammar] = {
         maps=False,
         variable_packed_structs=False,
         blob_structs=False,
+        planar=False,
+        list_dictionaries=False,
+        packed_parts=False,
+        most_runs=0.5,
     ),
     V2_2: Grammar(
         large_chunks=True,
@@ -45,5 +57,24 @@ GRAMMARS: Mapping[StorageVersion, Grammar] = {
         maps=True,
         variable_packed_structs=True,
         blob_structs=True,
+        planar=False,
+        list_dictionaries=False,
+        packed_parts=False,
+        most_runs=0.5,
+    ),
+    V2_3: Grammar(
+        large_chunks=True,
+        run_levels=True,
+        compressed_levels=True,
+        constant_values=True,
+        word_dictionaries=True,
+        compressed_dictionaries=True,
+        maps=True,
+        variable_packed_structs=True,
+        blob_structs=True,
+        planar=True,
+        list_dictionaries=True,
+        packed_parts=True,
+        most_runs=1,
     ),
 }

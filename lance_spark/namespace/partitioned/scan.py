@@ -5,6 +5,7 @@ A task may have rows of several tables. It is self-contained, like the tasks of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +23,8 @@ from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import Part, all_live_rows, left_by
-from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, cut, grouped, plan_parts, row_bytes
+from lance_spark.table.scan.parts import Part, Parts, left_by, whole_parts
+from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, cut, grouped, plan_parts, row_bytes, work_of
 from lance_spark.table.scan.task import ScanTask, counted
 
 _FIRST_LEAVES = 32
@@ -140,13 +141,6 @@ def _raw(task: ScanTask, cost: Cost) -> Iterator[tuple[pa.RecordBatch, int]]:
         yield from ((pa.record_batch({}), rows) for rows in task.row_counts(cost))
 
 
-@dataclass(frozen=True)
-class _LeafPart(Part):
-    """A part of a fragment of the table with this number."""
-
-    leaf: int = 0
-
-
 def kept_leaves(version: PartitionedVersion, predicate: Predicate | None) -> list[Leaf]:
     """The tables that can have rows that satisfy the predicate. No table is opened."""
     rows = version.leaves
@@ -175,14 +169,12 @@ def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1
     if plan.predicate is not None and plan.use_scalar_index:
         parts = _left_by_indexes(views, parts, plan.predicate)
     if exact:
-        parts = [p for p in cut(parts, plan.offset, limit) if isinstance(p, _LeafPart)]
+        parts = _window(parts, plan.offset, limit)
     groups = _groups(views, parts, plan, cores, max_bytes)
     whole = ScanPlan(plan.columns, plan.predicate, None, 0, batch_size=plan.batch_size, blob_handling=plan.blob_handling)
     whole = replace(whole, counts_rows=plan.counts_rows, order=plan.order, task_limit=plan.task_limit)
     outer = (0, None) if exact else (plan.offset, plan.limit)
-    return [
-        PartitionedTask(_leaf_tasks(version, shape.manifest.schema, views, whole, group), len(leaves), total, *outer) for group in groups
-    ]
+    return [PartitionedTask(_leaf_tasks(version, views, whole, group), len(leaves), total, *outer) for group in groups]
 
 
 def check_no_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
@@ -194,10 +186,10 @@ def check_no_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
         )
 
 
-def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], enough: int | None) -> tuple[list[LeafView], list[Part]]:
-    """The views of the tables and all parts with rows, for as many tables as are needed for `enough` rows."""
+def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], enough: int | None) -> tuple[list[LeafView], list[Parts]]:
+    """The views of the tables and the parts of each, for as many tables as are needed for `enough` rows."""
     views: list[LeafView] = []
-    parts: list[Part] = []
+    parts: list[Parts] = []
     step, rows_so_far = _FIRST_LEAVES if enough is not None else max(len(leaves), 1), 0
     for start in range(0, len(leaves), step):
         if enough is not None and rows_so_far >= enough:
@@ -206,65 +198,71 @@ def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], 
         for leaf, snapshot in zip(chunk, open_leaves(version, chunk)):
             if snapshot is None:
                 continue
-            for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
-                rows_so_far += rows
-                if rows:
-                    parts.append(_LeafPart(fragment, 0, rows, leaf=len(views)))
+            parts.append(whole_parts(snapshot))
+            rows_so_far += parts[-1].num_rows
             views.append(view_of(version, shape, leaf, snapshot))
     return views, parts
 
 
-def _left_by_indexes(views: Sequence[LeafView], parts: Sequence[Part], predicate: Predicate) -> list[Part]:
+def _left_by_indexes(views: Sequence[LeafView], parts: Sequence[Parts], predicate: Predicate) -> list[Parts]:
     """The parts with the rows that the scalar indexes of their tables leave."""
-    own = [p for p in parts if isinstance(p, _LeafPart)]
-    left: list[Part] = []
-    at = 0
-    for i, view in enumerate(views):
-        of_leaf = _of(own, i, at)
-        at += len(of_leaf)
+    left = []
+    for view, own in zip(views, parts):
         # Indexes have the values as the table has them, before they are cast.
         needed = view.snapshot.manifest.schema.select(predicate.columns).names
         answer = None if view.casts.intersection(needed) else look_up(view.snapshot, with_tests(view.snapshot, predicate))
-        left += of_leaf if answer is None else left_by(answer, of_leaf)
+        left.append(own if answer is None else left_by(answer, own))
     return left
 
 
-def _groups(views: Sequence[LeafView], parts: Sequence[Part], plan: ScanPlan, cores: int, max_bytes: int) -> list[list[_LeafPart]]:
-    own = [p for p in parts if isinstance(p, _LeafPart)]
+def _window(parts: Sequence[Parts], offset: int, limit: int | None) -> list[Parts]:
+    """The rows `offset` to `offset + limit` of the parts of all tables."""
+    kept, before = [], 0
+    for own in parts:
+        rows = own.num_rows
+        left = None if limit is None else max(offset + limit - max(before, offset), 0)
+        kept.append(cut(own, max(offset - before, 0), left))
+        before += rows
+    return kept
+
+
+_Group = dict[int, Parts]
+"""Parts of some tables, by the number of the table."""
+
+
+def _groups(views: Sequence[LeafView], parts: Sequence[Parts], plan: ScanPlan, cores: int, max_bytes: int) -> list[_Group]:
+    numbered = {i: own for i, own in enumerate(parts) if len(own)}
     if plan.predicate is not None and (plan.limit is not None or plan.offset):
-        return [own]
-    if plan.counts_rows and plan.predicate is None:
-        return [own]
-    sizes: list[float] = []
-    first: list[float] = []
-    for i, view in enumerate(views):
-        of_leaf = _of(own, i, len(sizes))
-        fields = plan.fields_to_read(view.snapshot)
-        sizes += row_bytes(of_leaf, fields)
+        return [numbered]
+    if not numbered or (plan.counts_rows and plan.predicate is None):
+        return [numbered]
+    sizes, always = [], 0.0
+    for i, own in numbered.items():
+        fields = plan.fields_to_read(views[i].snapshot)
+        sizes.append(work_of(own, row_bytes(own, fields)))
         if plan.predicate is not None:
-            first += row_bytes(of_leaf, fields.select(plan.predicate.columns))
-    groups = grouped(own, sizes, cores, max_bytes, first if plan.predicate is not None else None)
-    return [[p for p in group if isinstance(p, _LeafPart)] for group in groups] or [[]]
+            always += float((own.rows * row_bytes(own, fields.select(plan.predicate.columns))).sum())
+    starts, stops = (np.concatenate([getattr(own, name) for own in numbered.values()]) for name in ("starts", "stops"))
+    pieces = grouped(starts, stops, np.concatenate(sizes), cores, max_bytes, None if plan.predicate is None else always)
+    ends = np.cumsum([len(own) for own in numbered.values()])
+    which = np.searchsorted(ends, pieces.places, "right")
+    tables, groups = list(numbered), []
+    for first, last in itertools.pairwise(pieces.bounds):
+        group = {}
+        for table in np.unique(which[first:last]).tolist():
+            own = np.arange(first, last)[which[first:last] == table]
+            places = pieces.places[own] - (ends[table] - len(numbered[tables[table]]))
+            group[tables[table]] = numbered[tables[table]].chosen(places, pieces.starts[own], pieces.stops[own])
+        groups.append(group)
+    return groups
 
 
-def _of(parts: Sequence[_LeafPart], leaf: int, start: int) -> list[_LeafPart]:
-    """The parts of a table, which begin at `start`. Parts are in the order of their tables."""
-    stop = start
-    while stop < len(parts) and parts[stop].leaf == leaf:
-        stop += 1
-    return list(parts[start:stop])
-
-
-def _leaf_tasks(
-    version: PartitionedVersion, shape: Schema, views: Sequence[LeafView], plan: ScanPlan, group: Sequence[_LeafPart]
-) -> tuple[LeafTask, ...]:
-    by_leaf: dict[int, list[Part]] = {}
-    for part in group:
-        by_leaf.setdefault(part.leaf, []).append(part)
+def _leaf_tasks(version: PartitionedVersion, views: Sequence[LeafView], plan: ScanPlan, group: _Group) -> tuple[LeafTask, ...]:
     if plan.counts_rows and (not group or not plan.fields_to_read(version.shape).fields):
-        # The result is one row for all tables, and also if there are none.
-        return (LeafTask(plan_parts(version.shape, plan, list(group))),)
-    return tuple(_leaf_task(version, views[i], plan, parts) for i, parts in by_leaf.items())
+        # The result is one row for all tables, and also if there are none. Nothing is read of their fragments.
+        parts = [Part(part.fragment, part.start, part.stop) for own in group.values() for part in own]
+        return (LeafTask(plan_parts(version.shape, plan, parts)),)
+    return tuple(_leaf_task(version, views[i], plan, parts) for i, parts in group.items())
 
 
 def _leaf_task(version: PartitionedVersion, view: LeafView, plan: ScanPlan, parts: Sequence[Part]) -> LeafTask:

@@ -17,7 +17,7 @@ from typing import Literal
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, logged, on_failure
-from lance_spark.file.supported_types import WRITABLE, check_supported
+from lance_spark.file.supported_types import WRITABLE, check_supported, warn_if_unstable
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.namespace.partitioned.destinations import Key, Place, Places, groups, keys
@@ -36,6 +36,7 @@ from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.order import in_order, order_of
 from lance_spark.table.write.write import WriteTarget, delete_data_files, discard, fragment_writer
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
@@ -224,8 +225,10 @@ class _PartitionWriter:
                 self._close(next(iter(self._open)))
             self._open[key] = fragment_writer(partition.target)
         writer = self._open[key] = self._open.pop(key)  # move to the end, so that it is closed last
-        for rows in pa.Table.from_batches(partition.rows).combine_chunks().to_batches():
-            writer.write_conformed(as_leaf(rows, self._shape, partition.target.schema))
+        schema = partition.target.schema
+        together = pa.Table.from_batches(partition.rows).combine_chunks().to_batches()
+        for rows in in_order((as_leaf(b, self._shape, schema) for b in together), order_of(schema, partition.target.options.write_order)):
+            writer.write_conformed(rows)
         partition.rows, partition.size = [], 0
 
     def _close(self, key: Key) -> None:
@@ -241,10 +244,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     snapshot = None if place.leaf is None else open_leaf(version, place.leaf)
     if place.leaf is None or snapshot is None:
         data_format = options.data_storage_version or DEFAULT_FORMAT
-        if data_format not in WRITABLE:
-            raise UnsupportedFeatureError(
-                f"writing data files of storage version {data_format} is not supported; use {', '.join(WRITABLE)}"
-            )
+        warn_if_unstable(data_format, store.uri)
         schema = new_schema(version.schema, WRITABLE[data_format], options.column_options)
         check_supported(schema, WRITABLE[data_format])
         return WriteTarget(store, schema, data_format, "append", 0, options, job=target.job, since=target.since)

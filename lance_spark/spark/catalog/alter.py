@@ -22,7 +22,7 @@ from lance_spark.spark.options import OF_EACH_WRITE, is_of_new_table, main_name
 from lance_spark.spark.types import stored, to_spark
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
-from lance_spark.table.compaction.cluster import CONFIG, Clustered
+from lance_spark.table.compaction.clustered import CONFIG, Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 from lance_spark.table.write.new_schema import column_of, with_properties

@@ -17,7 +17,7 @@ from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, from_ar
 from lance_spark.spark.field_metadata import constant_default, printable
 from lance_spark.spark.options import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
 from lance_spark.spark.types import stored
-from lance_spark.table.compaction.cluster import Clustered
+from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.new_schema import split_key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog import procedures
 from lance_spark.spark.catalog.procedures import Job, Procedure, Results, Rows, Stage
-from lance_spark.table.compaction.task import CompactionTask, compact
+from lance_spark.table.compaction.clustered import Clustered
+from lance_spark.table.compaction.optimize import STAGES as COMPACTION_STAGES
 from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger("lance_spark")
 _EXPIRY = timedelta(days=5)
 """The age of snapshots that Iceberg expires, if a call does not say it."""
 _BYTES_OF_FILE = "target-file-size-bytes"
+_Z_ORDER = re.compile(r"(?i)\s*zorder\s*\((.*)\)\s*")
 
 
 def _warn(procedure: str, without_effect: Mapping[str, Any]) -> None:
@@ -24,11 +27,14 @@ def _warn(procedure: str, without_effect: Mapping[str, Any]) -> None:
         _LOG.warning("the argument %s of %s has no effect", name, procedure)
 
 
-def _rewriting(given: Mapping[str, Any]) -> dict[str, Any]:
+def _rewriting(snapshot: Snapshot, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `compact` that those of `rewrite_data_files` mean."""
-    if given.get("strategy", "binpack").lower() != "binpack" or "sort_order" in given:
-        raise UnsupportedFeatureError(
-            "rewrite_data_files: sorting is a statement of its own; write OPTIMIZE t ZORDER BY (a, b), or CALL lance.system.cluster"
+    strategy = given.get("strategy", "sort" if "sort_order" in given else "binpack").lower()
+    if strategy not in ("binpack", "sort") or (strategy == "binpack" and "sort_order" in given):
+        raise InvalidOptionError(f"rewrite_data_files: the strategy is 'binpack', or 'sort' with a sort_order, not {strategy!r}")
+    if strategy == "sort" and "sort_order" not in given and not Clustered.of(snapshot).columns:
+        raise InvalidOptionError(
+            f"rewrite_data_files: {snapshot} has no order; pass sort_order => 'a, b', or write OPTIMIZE t ZORDER BY (a, b)"
         )
     options = dict(given.get("options", {}))
     size = options.pop(_BYTES_OF_FILE, None)
@@ -36,15 +42,29 @@ def _rewriting(given: Mapping[str, Any]) -> dict[str, Any]:
     if size is not None and not size.isdecimal():
         raise InvalidOptionError(f"rewrite_data_files: the option {_BYTES_OF_FILE!r} is a number of bytes, not {size!r}")
     where = {"where": given["where"]} if "where" in given else {}
-    return where if size is None else {**where, "max_bytes_per_file": int(size)}
+    order = {"sort_by": _columns(given["sort_order"])} if "sort_order" in given else {}
+    return {**where, **order, **({} if size is None else {"max_bytes_per_file": int(size)})}
 
 
-def _rewrite_tasks(snapshot: Snapshot, before: Results, **given: Any) -> list[CompactionTask]:
-    return procedures.compaction(snapshot, before, **_rewriting(given))
+def _columns(order: str) -> list[str]:
+    """The columns in a sort order of Iceberg: `a, b` or `zorder(a, b)`."""
+    z_order = _Z_ORDER.fullmatch(order)
+    columns = [re.sub(r"(?i)\s+asc$", "", name.strip()) for name in (order if z_order is None else z_order[1]).split(",")]
+    if any(not name or re.search(r"(?i)\s(desc|nulls)\b", name) for name in columns):
+        raise UnsupportedFeatureError(
+            f"rewrite_data_files: the sort_order {order!r} has a direction, but rows are sorted by columns without one; write 'a, b' or "
+            "'zorder(a, b)'"
+        )
+    return columns
+
+
+def _rewrite_stage(number: int) -> Stage:
+    stage = procedures.compaction(number)
+    return Stage(lambda snapshot, before, **given: stage.tasks(snapshot, before, **_rewriting(snapshot, given)), stage.run)
 
 
 def _commit_rewrite(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
-    [(_, _, _, removed, added, *_)] = procedures.commit_compaction(snapshot, done, **_rewriting(given))
+    [(_, _, _, removed, added, *_)] = procedures.commit_compaction(snapshot, done, **_rewriting(snapshot, given))
     return [(removed, added, 0)]
 
 
@@ -100,7 +120,7 @@ _FORWARDED = "branch_updated string, previous_ref bigint, updated_ref bigint"
 ICEBERG: Mapping[str, Procedure] = {
     "rewrite_data_files": Procedure(
         "rewritten_data_files_count bigint, added_data_files_count bigint, failed_data_files_count bigint",
-        Job((Stage(_rewrite_tasks, compact),), _commit_rewrite),
+        Job(tuple(map(_rewrite_stage, range(COMPACTION_STAGES))), _commit_rewrite),
         {"strategy": "string", "sort_order": "string", "options": "map<string,string>", "where": "string"},
     ),
     "expire_snapshots": Procedure(

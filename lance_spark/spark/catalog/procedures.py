@@ -23,10 +23,10 @@ from lance_spark.table.changes import alter
 from lance_spark.table.changes.merge.log import merge_log
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.compaction import cluster
-from lance_spark.table.compaction.cluster import Clustering
+from lance_spark.table.compaction.clustered import CONFIG, Clustering
 from lance_spark.table.compaction.compaction import CompactionOptions
-from lance_spark.table.compaction.optimize import commit_tasks, compaction_tasks
-from lance_spark.table.compaction.task import CompactionTask, compact
+from lance_spark.table.compaction.optimize import STAGES as COMPACTION_STAGES
+from lance_spark.table.compaction.optimize import commit_tasks, run_task, stage_tasks
 from lance_spark.table.indexes import create, stages
 from lance_spark.table.indexes.create import NewIndex, commit_created
 from lance_spark.table.indexes.describe import index_statistics, list_indices
@@ -111,16 +111,20 @@ def _chosen(snapshot: Snapshot, where: str | None) -> frozenset[int] | None:
     return None if where is None else frozenset(rows_by_fragment(Here(), snapshot, parse(where, snapshot.manifest.schema)))
 
 
-def compaction(snapshot: Snapshot, before: Results, **given: Any) -> list[CompactionTask]:
-    """The tasks of `compact`."""
-    options, where, noted = _compaction_options(given)
-    return compaction_tasks(snapshot, _chosen(snapshot, where), options, noted)
+def compaction(number: int) -> Stage:
+    """A stage of `compact`, of `COMPACTION_STAGES`."""
+
+    def tasks(snapshot: Snapshot, before: Results, **given: Any) -> Sequence[Any]:
+        options, where, noted = _compaction_options(given)
+        return stage_tasks(number, snapshot, _chosen(snapshot, where), options, noted, _SEGMENTS, before)
+
+    return Stage(tasks, run_task)
 
 
 def commit_compaction(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
     """The row of `compact`."""
     options, where, noted = _compaction_options(given)
-    m = commit_tasks(snapshot, _chosen(snapshot, where), done[0], options, noted)
+    m = commit_tasks(snapshot, _chosen(snapshot, where), done, options, noted)
     figures = (m.fragments_removed, m.fragments_added, m.files_removed, m.files_added)
     return [(m.version, *figures, m.conflicts, list(m.left_out))]
 
@@ -240,7 +244,7 @@ def _detail(snapshot: Snapshot) -> Rows:
     manifest = snapshot.manifest
     files = [file for fragment in manifest.fragments for file in fragment.files]
     modified, size = micros(to_datetime(manifest.timestamp)), sum(file.size or 0 for file in files)
-    columns = json.loads(manifest.config.get(cluster.CONFIG, "{}")).get("columns", [])
+    columns = json.loads(manifest.config.get(CONFIG, "{}")).get("columns", [])
     figures = (len(files), size, manifest.num_rows, snapshot.version)
     yield ("lance", snapshot.root.uri, modified, [], columns, *figures, shown_properties(manifest.config))
 
@@ -383,7 +387,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     "compact": Procedure(
         "version bigint, fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint, conflicts bigint, "
         "left_out array<bigint>",
-        Job((Stage(compaction, compact),), commit_compaction),
+        Job(tuple(map(compaction, range(COMPACTION_STAGES))), commit_compaction),
         {
             "where": "string",
             "target_rows_per_fragment": "bigint",
@@ -394,6 +398,7 @@ PROCEDURES: Mapping[str, Procedure] = {
             "defer_index_remap": "boolean",
             **{"max_source_fragments": "bigint", "max_source_rows": "bigint", "max_source_bytes": "bigint"},
             "excluded_fragment_ids": "array<bigint>",
+            "sort_by": "array<string>",
             **_NOTED,
         },
     ),

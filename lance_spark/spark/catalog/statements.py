@@ -24,10 +24,8 @@ from lance_spark.spark.catalog.spark_statements import (
     write_order,
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
-from lance_spark.spark.catalog.tables import latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
-from lance_spark.table.compaction.cluster import Clustered
 from lance_spark.table.indexes.segment import kind_named
 
 _LOG = logging.getLogger("lance_spark")
@@ -78,8 +76,6 @@ def statement(
         return {"rows": call.query, "kind": call.kind, "assigned": call.columns}
     if call.procedure not in _READING:
         _check_whole(place)
-    if call.procedure == "compact" and call.arguments.keys() <= {"where"} and Clustered.of(latest_at(catalog, place)).columns:
-        call = Call("cluster", call.arguments, _CLUSTERED)
     columns = _same(*_names(PROCEDURES[call.procedure].columns)) if call.columns is None else call.columns
     at = place if call.branch is None else _on_branch(place, call.branch)
     meaning = {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}

@@ -32,7 +32,7 @@ class HandOver {
   PartitionReaderFactory factory(PartitionReaderFactory rows, long limit) { return rows; }
 
   /** The metrics of a scan: `sparks` and others. */
-  CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned) { return sparks; }
+  CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned, boolean hasLog) { return sparks; }
 
   /** What planning has skipped; `partition` is any pickled partition of the scan. */
   CustomTaskMetric[] skipped(byte[] partition) { return new CustomTaskMetric[0]; }

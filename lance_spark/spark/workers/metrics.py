@@ -18,7 +18,7 @@ from lance_spark.storage.waiting import waited
 from lance_spark.table.scan.cost import Cost
 
 _READ_MARK = b"LanceRead:"
-"""WorkerReport.java looks for it in the update, before seven little-endian signed 64-bit integers."""
+"""WorkerReport.java looks for it in the update, before eight little-endian signed 64-bit integers."""
 _WRITTEN_MARK = b"LanceWritten:"
 """MeasuredWrite.java looks for it in the commit message, before eight such integers."""
 _ID = -0x6C616E63
@@ -28,7 +28,7 @@ _ID = -0x6C616E63
 def report(cost: Cost) -> None:
     """Send the cost of a scan's task to the JVM when the task ends. The session's accumulators must not get it: they do not know its id."""
     sizes = cost.rows, cost.counts.bytes_read, cost.bytes, cost.counts.pages_read, cost.pages
-    packed = struct.pack("<7q", *sizes, _nanoseconds(cost.waiting), _nanoseconds(cost.decoding))
+    packed = struct.pack("<8q", *sizes, _nanoseconds(cost.waiting), _nanoseconds(cost.decoding), cost.log_rows)
     Accumulator(_ID, _READ_MARK + packed, AddingAccumulatorParam(b""))  # type: ignore[type-var]
 
 

@@ -203,18 +203,26 @@ def check_result(operation: Operation, before: Manifest | None, after: Manifest)
     _check_fragments(operation, before, after)
 
 
+def _touched(after: Manifest) -> Fragments:
+    """The fragments that are new, and of the others one for all that have the same columns in their files."""
+    fragments = after.lazy_fragments
+    return fragments.chosen(np.unique([*fragments.given, *fragments.layouts[1]]).astype(np.int64))
+
+
 def _pairs(before: Manifest, after: Manifest) -> Iterator[tuple[Fragment, Fragment]]:
-    """The fragments that both versions have, before and after."""
-    old = {f.id: f for f in before.fragments}
-    return ((old[f.id], f) for f in after.fragments if f.id in old)
+    """The fragments that both versions have, before and after; of those that are the same in both, some."""
+    touched = _touched(after)
+    old = before.lazy_fragments.of_ids(touched.ids.tolist())
+    return ((old[f.id], f) for f in touched if f.id in old)
 
 
 def _check_fragments(operation: Operation, before: Manifest | None, after: Manifest) -> None:
     """Check the fragments that the operation added or changed, or whose schema it changed."""
     there = before.lazy_fragments if before is not None else Fragments(())
     if isinstance(operation, Merge | Project | Overwrite):
-        touched: Iterable[Fragment] = after.fragments
-        old = {} if isinstance(operation, Overwrite) else {f.id: f for f in there}
+        some = _touched(after)
+        touched: Iterable[Fragment] = some
+        old = {} if isinstance(operation, Overwrite) else there.of_ids(some.ids.tolist())
     else:
         replaced = [f.id for f in added_fragments(operation, before)] if isinstance(operation, Rewrite) else []
         now = after.lazy_fragments.ids

@@ -71,6 +71,17 @@ def with_compacted(indexes: Indexes, compacted: Iterable[bytes], version: int) -
     return (*indexes[:place], changed, *indexes[place + 1 :])
 
 
+def with_new_log(indexes: Indexes) -> Indexes:
+    """The indexes of a clone or branch: its write-ahead log is its own, of which nothing has been merged, as its shards are new."""
+
+    def own(index: IndexMetadata) -> IndexMetadata:
+        details = parse_message(pb.MemWalIndexDetails, index.details, f"the details of index {MEM_WAL!r}")
+        del details.compacted_sstables[:]
+        return replace(index, details=details.SerializeToString())
+
+    return tuple(own(index) if index.name == MEM_WAL else index for index in indexes)
+
+
 def is_reuse_readable(indexes: Indexes) -> bool:
     """Whether the fragment reuse index, if there is one, is stored in the manifest in a known form."""
     return reuse_history(indexes) is not None
@@ -179,19 +190,25 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
 
     Other segments still cover the moved rows if they refer to stable ids, but not if they refer to addresses. In tables
     without stable row ids they still name the old fragments: a fragment reuse index may record where the rows went. Readers do not
-    look there for the rows of some kinds, which cover them no more.
+    look there for the rows of some kinds, which cover them no more. Beside a segment that was rebuilt, the others of its index keep only
+    the rows that stay.
     """
     by_uuid, groups = {s.old_id: s for s in segments}, tuple(groups)
-    moved = BitMap(f.id for g in groups for f in g.old_fragments)
+    moved, new = BitMap(f.id for g in groups for f in g.old_fragments), BitMap(f.id for g in groups for f in g.new_fragments)
+    rebuilt = {index.name for index in indexes if index.uuid in by_uuid and by_uuid[index.uuid].rebuilt}
     done = []
     for index in indexes:
         segment, covered = by_uuid.get(index.uuid), fragments_of(index)
         if segment is not None:
             if covered is None:
                 raise InvalidOperationError(f"the index {index.name!r} was rewritten, but lacks the bitmap of the fragments that it covers")
-            index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_id, files=segment.files)
+            now = (covered - moved) | new if segment.rebuilt else _replaced(covered, groups)
+            index = replace(_covering(index, now), uuid=segment.new_id, files=segment.files)
+            if segment.rebuilt:
+                index = replace(index, details=segment.details, index_version=segment.index_version)
         elif (stable_row_ids or _is_fixed(index)) and covered is not None and covered & moved:
-            index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
+            follows = not _has_addresses(index) and index.name not in rebuilt
+            index = _covering(index, _replaced(covered, groups, strict=False) if follows else covered - moved)
         done.append(index)
     return tuple(done)
 
@@ -228,14 +245,17 @@ def _ids(fragments: Iterable[Fragment]) -> BitMap:
     return BitMap(f.id for f in fragments)
 
 
-def _replaced(covered: BitMap, groups: Iterable[RewriteGroup]) -> BitMap:
-    """`covered` with the new fragments of each group instead of the old ones."""
+def _replaced(covered: BitMap, groups: Iterable[RewriteGroup], strict: bool = True) -> BitMap:
+    """`covered` with the new fragments of each group instead of the old ones, if it has all of these.
+
+    Of a group of which it has a part, nothing is covered then; if `strict`, this raises InvalidOperationError.
+    """
     for group in groups:
         old, new = _ids(group.old_fragments), _ids(group.new_fragments)
-        if old & covered and not old <= covered:
+        if strict and old & covered and not old <= covered:
             raise InvalidOperationError(
                 f"the fragments {sorted(old)} were rewritten together, but an index covers only {sorted(old & covered)}"
             )
         if old & covered:
-            covered = (covered - old) | new
+            covered = (covered - old) | (new if old <= covered else BitMap())
     return covered

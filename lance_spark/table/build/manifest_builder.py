@@ -291,10 +291,14 @@ def _with_merged_rows(fragment: Fragment, before: Fragment, version: int) -> Fra
 
 
 def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
-    fields = {f.id for f in operation.schema.walk()}
-    fragments = tuple(_with_some_file(f, [d for d in f.files if not fields.isdisjoint(d.fields)]) for f in base.fragments)
-    indexes = index_coverage.useful(base.indexes, operation.schema, [f.id for f in fragments])
-    return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
+    fields, fragments = {f.id for f in operation.schema.walk()}, base.lazy_fragments
+    numbers, firsts = fragments.layouts
+    smaller = [i for i, first in enumerate(firsts) if any(fields.isdisjoint(file.fields) for file in fragments[first].files)]
+    changed = {}
+    for i in np.flatnonzero(np.isin(numbers, smaller)).tolist():
+        changed[i] = _with_some_file(fragments[i], [file for file in fragments[i].files if not fields.isdisjoint(file.fields)])
+    indexes = index_coverage.useful(base.indexes, operation.schema, fragments.ids.tolist())
+    return replace(base, schema=operation.schema, fragments=fragments.replaced(changed), indexes=indexes)
 
 
 def _restore(base: Manifest, operation: Restore, settings: TableSettings, source: Manifest | None) -> Manifest:

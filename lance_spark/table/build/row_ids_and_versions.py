@@ -13,7 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import InvalidOperationError, UnsupportedFeatureError
-from lance_spark.metadata.fragment import ExternalFile, Fragment
+from lance_spark.metadata.fragment import Fragment, LineageSequence
 from lance_spark.metadata.row_ids import (
     all_values,
     parse_row_ids,
@@ -98,8 +98,8 @@ def _uniform(fragment: Fragment, version: int) -> bytes:
     return serialise_version(version, fragment.physical_rows)
 
 
-def _inline(sequence: bytes | ExternalFile | None, fragment: Fragment) -> bytes | None:
-    if isinstance(sequence, ExternalFile):
+def _inline(sequence: LineageSequence | None, fragment: Fragment) -> bytes | None:
+    if sequence is not None and not isinstance(sequence, bytes):
         raise UnsupportedFeatureError(
             f"the row ids or versions of fragment {fragment.id} are in a separate file; changing its rows is not supported"
         )

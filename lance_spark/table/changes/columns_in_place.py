@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lance_spark.metadata.fragment import Fragment
+import numpy as np
+
 from lance_spark.metadata.operations import REWRITE_COLUMNS, Update
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema
@@ -18,7 +19,7 @@ from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, col
 from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
-from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.parts import Parts
 from lance_spark.table.scan.plan import row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.constraints import constraints
@@ -89,20 +90,23 @@ def is_possible(snapshot: Snapshot, names: Sequence[str]) -> bool:
         return False
     schema = columns_of(snapshot, names)
     leaves, everything = tuple(leaf.id for leaf in schema.leaves()), {f.id for f in schema.walk()}
-    for fragment in snapshot.manifest.fragments:
-        covered = {i for file in fragment.files for i in file.fields}
-        if any(f.is_legacy for f in fragment.files) or not (covered.isdisjoint(everything) or covered.issuperset(leaves)):
+    fragments = snapshot.manifest.lazy_fragments
+    for first in fragments.layouts[1]:
+        files = fragments[first].files
+        covered = {i for file in files for i in file.fields}
+        if any(f.is_legacy for f in files) or not (covered.isdisjoint(everything) or covered.issuperset(leaves)):
             return False
     return not any(f.is_blob for f in schema.walk())
 
 
 def is_cheaper(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, int]) -> bool:
     """True if rewriting these columns takes fewer bytes than moving the rows. `matched` is the number of rows by fragment id."""
-    fragments: list[Fragment] = list(snapshot.manifest.lazy_fragments.of_ids(matched).values())
-    parts = [Part(fragment, 0, fragment.physical_rows) for fragment in fragments]
-    in_place = sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, columns_of(snapshot, names))))
-    moving = sum(matched[part.fragment.id] * width for part, width in zip(parts, row_bytes(parts, snapshot.manifest.schema)))
-    return in_place < moving
+    fragments = snapshot.manifest.lazy_fragments
+    chosen = fragments.chosen(np.flatnonzero(np.isin(fragments.ids, list(matched))))
+    parts = Parts.whole(chosen, chosen.counts[:, 1])
+    in_place = (parts.rows * row_bytes(parts, columns_of(snapshot, names))).sum()
+    moving = (np.array([matched[i] for i in chosen.ids.tolist()]) * row_bytes(parts, snapshot.manifest.schema)).sum()
+    return bool(in_place < moving)
 
 
 def nullable(field: Field) -> Field:

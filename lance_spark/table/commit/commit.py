@@ -19,7 +19,7 @@ from lance_spark.errors import (
     on_refusal,
 )
 from lance_spark.metadata.locations import DATA
-from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
@@ -28,7 +28,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.conflicts_since_read import judged
-from lance_spark.table.commit.idempotence import is_done
+from lance_spark.table.commit.idempotence import is_done, with_numbers
 from lance_spark.table.commit.misplaced_versions import is_still_latest, withdrawn
 from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, adds_data_files, check_files
 from lance_spark.table.commit.put import put
@@ -54,6 +54,7 @@ from lance_spark.table.versions.snapshot import (
     reopened,
     standing,
 )
+from lance_spark.table.versions.spilled_lineage import transaction_with_lineage, with_lineage
 
 
 def commit(
@@ -87,8 +88,11 @@ def commit(
                 base, latest_at = latest, listed_at
         else:
             latest = base
-        if latest is not None and is_done(latest, transaction.properties):
-            return latest
+        if latest is not None:
+            numbered = with_numbers(latest, transaction.properties)
+            if is_done(numbered, transaction.properties):
+                return latest
+            base = numbered if base is latest else base
     names: list[str] = []
 
     def give_up() -> None:
@@ -170,6 +174,9 @@ def _next(
     """
     manifest = current.manifest if current else None
     try:
+        if current is not None:
+            transaction = transaction_with_lineage(transaction, manifest, current.locations)
+            manifest = with_lineage(current.manifest, current.locations)
         source = _restored(store, transaction.operation, manifest)
         manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
         if current is not None:
@@ -255,6 +262,8 @@ def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -
 
 def _follow_up(snapshot: Snapshot) -> None:
     """Complete the commit of `snapshot`. Never raises, since the version exists and its files must stay."""
+    with logged(f"{snapshot}: syncing the name of the version"):
+        snapshot.store.sync(VERSIONS)
     move_hint(snapshot.store, snapshot.version)
     with logged(f"{snapshot}: cleaning up after the commit"):
         auto_cleanup(snapshot)
@@ -307,4 +316,6 @@ def _restored(store: Store, operation: Operation, current: Manifest | None) -> M
     """The manifest that a Restore brings back; None for other operations."""
     if not isinstance(operation, Restore):
         return None
-    return separated(open_snapshot(store, version=operation.version), highest_fragment_id(current) + 1 if current else 0)
+    restored = open_snapshot(store, version=operation.version)
+    check_writable(restored.manifest, store.uri)
+    return separated(restored, highest_fragment_id(current) + 1 if current else 0)

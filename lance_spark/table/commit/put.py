@@ -18,6 +18,9 @@ _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
 def put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -> bool:
     """Write the manifest at `path` if it does not exist. Returns False if another writer was first.
 
+    On a local disk, the version survives a crash of the machine only after a sync of its folder, for which other writers need not wait: the
+    sync of a later version is one of all before it.
+
     If a response is lost, the same put is repeated. Raises CommitStateUnknownError if the outcome stays unknown, and StorageError if
     certainly nothing was written.
     """
@@ -25,7 +28,7 @@ def put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -
     lost: StorageError | None = None
     for _ in range(_LOST_ANSWERS):
         try:
-            put_manifest(store, manifest.version, path, data)
+            put_manifest(store, manifest.version, path, data, sync_name=False)
             return True
         except FileExistsError:
             # Clients of object stores retry internally, so the existing file may be our own.

@@ -17,6 +17,7 @@ from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.identity import Standing
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, manifest_path, open_snapshot, standing
+from lance_spark.table.versions.spilled_lineage import with_lineage
 
 
 def check_restored(restored: Snapshot, version: int) -> None:
@@ -44,7 +45,8 @@ def _go_back(restored: Snapshot) -> str:
     store, before = restored.store, restored.version - 1
     transaction = Transaction(restored.version, Restore(before))
     content = serialise_transaction(transaction)
-    source = open_snapshot(store, version=before).manifest
+    there = open_snapshot(store, version=before)
+    source = with_lineage(there.manifest, there.locations)
     manifest = replace(build(restored.manifest, transaction, TableSettings(), time.time_ns(), source), transaction=content)
     store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
     path = manifest_path(manifest.version, is_v2_path(restored.path))

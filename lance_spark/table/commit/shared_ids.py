@@ -15,6 +15,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, build
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.spilled_lineage import with_lineage
 
 
 def separation(snapshot: Snapshot, free: int) -> Rewrite:
@@ -37,7 +38,7 @@ def _renumbered(snapshot: Snapshot, fragment: Fragment, id: int) -> Fragment:
 
 def separated(snapshot: Snapshot, free: int) -> Manifest:
     """The snapshot's manifest with distinct fragment ids, starting at `free` for changed ones. Writes deletion files."""
-    manifest = snapshot.manifest
+    manifest = with_lineage(snapshot.manifest, snapshot.locations)
     if not len(manifest.lazy_fragments.shared_ids):
         return manifest
     rewrite = separation(snapshot, max(free, highest_fragment_id(manifest) + 1))

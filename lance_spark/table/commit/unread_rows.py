@@ -1,11 +1,15 @@
-"""Refusal of commits after which nobody would find the rows that are only in the table's write-ahead log (MemWAL).
+"""Refusal of commits after which rows or values of the table's write-ahead log (MemWAL) would be lost.
 
-The log is found by an entry in the index section, and its rows belong to columns by field id. Therefore, while the log has rows that are
-not in the table, these are refused:
+The log is found by an entry in the index section. While it has rows that are not in the table, a version without the entry is refused:
+Overwrite, Restore of a version before the log, dropping the entry.
 
-- a version without the entry (Overwrite, Restore of a version before the log, dropping the entry);
+The log's rows belong to columns by field id, and to keys by the primary key. A writer of the log that is open puts rows with the columns
+that it knows. Therefore, as in pylance, these changes are refused as long as there is a log, whether it has rows now or not:
+
 - a column with a new field id under an old name (a change of type, or restored from before one): values in the log have the old id;
-- a new column with values in existing fragments: rows in the log would have null instead.
+- a new column with values in existing fragments: rows in the log would have null instead;
+- a column that becomes non-nullable: rows in the log may have nulls in it, and tombstones have;
+- another primary key, also under other names: rows of the log would no longer replace those of the table.
 
 Other changes lose nothing: dropped and renamed columns keep their ids or are dropped in the log as well, and deletions, updates, merges and
 compactions change only the rows of the table, which those in the log replace later.
@@ -14,31 +18,48 @@ compactions change only the rows of the table, which those in the log replace la
 from __future__ import annotations
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.metadata.manifest import Manifest
-from lance_spark.schema.schema import quoted
+from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import has_log, unread_shards
 
 
 def check_unread_rows(current: Snapshot, after: Manifest) -> None:
     """Raise UnsupportedFeatureError if `after`, as the next version, loses rows or values of the write-ahead log of `current`."""
-    if has_log(current.manifest) and (loss := _loss(current.manifest, after)) and (found := unread_shards(current)):
-        what = "merge them into the table first, as the log's writer does, or drop the whole table"
-        raise UnsupportedFeatureError(f"{current}: {found}, but the new version would lose them: it {loss}; {what}")
+    before = current.manifest
+    if not has_log(before):
+        return
+    if not has_log(after):
+        if found := unread_shards(current):
+            what = "merge them into the table first, as the log's writer does, or drop the whole table"
+            raise UnsupportedFeatureError(f"{current}: {found}, but the new version would lose them: it has no write-ahead log; {what}")
+    elif before.schema != after.schema and (loss := _loss(before, after)):
+        what = "merge the log and drop its entry in the index section first"
+        raise UnsupportedFeatureError(
+            f"{current}: the table has a write-ahead log, whose rows the new version would not fit: it {loss}; {what}"
+        )
 
 
 def _loss(before: Manifest, after: Manifest) -> str | None:
-    if not has_log(after):
-        return "has no write-ahead log"
-    if before.schema == after.schema:
-        return None
+    """What does not fit the rows of the log; None if all do."""
+    if _key(before.schema) != _key(after.schema):
+        return "has another primary key, or other names of its columns"
+    nullable = {path[-1].id: path[-1].nullable for path in before.schema.paths()}
+    for path in after.schema.paths():
+        if nullable.get(path[-1].id) and not path[-1].nullable:
+            return f"does not allow nulls in the column {quoted([f.name for f in path])}"
     old = {tuple(f.name for f in path): path[-1].id for path in before.schema.paths()}
     new = {path[-1].id: tuple(f.name for f in path) for path in after.schema.paths() if path[-1].id not in old.values()}
-    for path in new.values():
-        if path in old:
-            return f"has the column {quoted(path)} under a new field id"
+    for names in new.values():
+        if names in old:
+            return f"has the column {quoted(names)} under a new field id"
     existing = {f.id for f in before.fragments}
     for fragment in after.fragments:
         for i in (i for file in fragment.files for i in file.fields if i in new and fragment.id in existing):
             return f"has values of the new column {quoted(new[i])} in rows of the table"
     return None
+
+
+def _key(schema: Schema) -> tuple[tuple[int, str], ...]:
+    return tuple((f.id, f.name) for f in primary_key(schema))

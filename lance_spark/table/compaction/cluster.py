@@ -1,38 +1,43 @@
 """Clustering: the rows of fragments are written anew along a curve through some columns, so that filters on any of them read few rows.
 
 Tasks sample the columns first. What one task cannot hold is sorted in two passes: tasks write sorted runs, and then each of others joins
-one range of all runs. The commit is a Rewrite, whose rows have other places than those of a compaction: indexes of addresses are extended
-to the new fragments afterwards. The table's config records the columns and the fragments that are clustered.
+one range of all runs. The commit is a Rewrite, whose rows have other places than those of a compaction: segments of indexes are built of
+the new fragments first, so that the same commit has them. The table's config records the columns and the fragments that are clustered.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap
 
 from lance_spark.arrow.selection import joined
-from lance_spark.errors import InvalidOperationError, UnsupportedFeatureError, check_at_least, logged, on_failure, on_refusal
+from lance_spark.errors import InvalidOperationError, UnsupportedFeatureError, logged, on_failure, on_refusal
 from lance_spark.index.kinds import kind_of
 from lance_spark.index.value_types import TAKES
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Rewrite, RewriteGroup
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, quoted
-from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.changes.alter import update_config
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.compaction.compaction import COMPACTION
+from lance_spark.table.compaction.clustered import Clustered, Clustering, ClusteringMetrics, job_of_fragment
+from lance_spark.table.compaction.compaction import (
+    Compacted,
+    Group,
+    has_many_deletions,
+    with_reserved_ids,
+    within_limits,
+)
 from lance_spark.table.compaction.curve import (
     Sample,
     check_columns,
-    column_at,
     comparable,
     joined_samples,
     places,
@@ -40,88 +45,28 @@ from lance_spark.table.compaction.curve import (
 from lance_spark.table.compaction.task import LINEAGE, read_lineage, with_lineage
 from lance_spark.table.indexes.create import NewIndex, create_index
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
-from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.indexes.remap import rebuild
+from lance_spark.table.indexes.segment import discard as discard_segments
+from lance_spark.table.scan.parts import Part, Parts, whole_parts
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, pack, plan_parts, plan_tasks, row_bytes
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot, in_use
-from lance_spark.table.write.fragment_writer import FragmentWriter, job_of
+from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import WriteTarget, discard, rewrite_target
+from lance_spark.table.write.order import column_at
+from lance_spark.table.write.write import WriteTarget, discard, discard_job, rewrite_target
 
-CONFIG = "lance_spark.clustering"
-"""The key of the table's config with the columns by which it is clustered, and what was written so, as JSON."""
 _SAMPLED_ROWS = 1 << 14
 """Every task gets the sample, 0.5 MB for a column of texts. Places divide by it as finely as by 16,384 values of each column."""
 _RANGE_BYTES = 128 << 20
 """A task sorts about so many bytes of data files in memory, as many as a task of a scan reads at most."""
 _MOST_SHUFFLED_IDS = 1 << 24
-"""Stable row ids out of order take 4 bytes a row or more in every later manifest: 64 MB for so many."""
+"""Stable row ids out of order take 4 bytes a row or more in every later manifest."""
+_MOST_LINEAGE_BYTES = 64 << 20
+"""Those of so many rows. Where rows of several versions are mixed, their versions take 30 bytes a row more."""
 _NO_LIMIT = 1 << 62
 _NO_SPLITS = np.empty(0, np.uint64)
-
-
-@dataclass(frozen=True)
-class Clustering:
-    """The arguments of a clustering: `columns` (none: those that the table was clustered by before), at most four.
-
-    Fragments are clustered that are not yet, and small ones again, or all with `full`; only those with ids in `fragments` (None: all). The
-    new ones have `target_rows_per_fragment` rows, or fewer if these are more than a task can sort.
-    """
-
-    columns: tuple[str, ...] = ()
-    full: bool = False
-    fragments: Container[int] | None = None
-    target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment
-
-    def __post_init__(self) -> None:
-        check_at_least("target_rows_per_fragment", self.target_rows_per_fragment, 1)
-
-
-@dataclass(frozen=True)
-class ClusteringMetrics:
-    """The result of a clustering. `version` is the last version that it made, or the latest one if there was nothing to do."""
-
-    version: int
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    rows: int = 0
-
-
-@dataclass(frozen=True)
-class Clustered:
-    """What the table's config says: the columns, and the jobs that wrote clustered fragments (see `write.fragment_writer.job_of`).
-
-    Ids of fragments would not do: a table that is overwritten uses them again.
-    """
-
-    columns: tuple[str, ...] = ()
-    jobs: frozenset[str] = frozenset()
-
-    @staticmethod
-    def in_config(config: Mapping[str, str]) -> Clustered:
-        """The record in a table's config; none if it is not valid."""
-        try:
-            found = json.loads(config.get(CONFIG, "{}"))
-            columns, jobs = tuple(found.get("columns", ())), frozenset(found.get("jobs", ()))
-        except (ValueError, TypeError, AttributeError):
-            return Clustered()
-        return Clustered(columns, jobs) if all(isinstance(c, str) for c in columns) else Clustered()
-
-    @staticmethod
-    def of(snapshot: Snapshot) -> Clustered:
-        """The record of a table, without jobs whose fragments are gone."""
-        found = Clustered.in_config(snapshot.manifest.config)
-        return replace(found, jobs=found.jobs & {_job(fragment) for fragment in snapshot.manifest.fragments}) if found.jobs else found
-
-    @property
-    def config(self) -> dict[str, str]:
-        """The record as an entry of a table's config."""
-        return {CONFIG: json.dumps({"columns": self.columns, "jobs": sorted(self.jobs)})}
-
-
-def _job(fragment: Fragment) -> str:
-    return job_of(fragment.files[0].path) if fragment.files else ""
 
 
 @dataclass(frozen=True)
@@ -216,7 +161,7 @@ class _Plan:
     snapshot: Snapshot
     how: Clustering
     paths: tuple[tuple[Field, ...], ...]
-    parts: tuple[Part, ...]
+    parts: Parts
     target: WriteTarget
 
     def sort_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
@@ -228,6 +173,13 @@ class _Plan:
         fragments = -(-rows // self.how.target_rows_per_fragment)
         return SortTask(scan, lineage, self.target, self.paths, samples, _NO_SPLITS, max_rows=-(-rows // fragments))
 
+    def final_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
+        """As `sort_task`, with the size of files of a compaction. A sorted run is one file."""
+        task, options = self.sort_task(samples, parts), self.how.compaction
+        if options is None:
+            return task
+        return replace(task, target=replace(task.target, options=replace(NO_OPTIONS, max_bytes_per_file=options.max_bytes_per_file)))
+
 
 def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
     """Raises an error if the table cannot be clustered in this way."""
@@ -237,44 +189,50 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
         raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
     check_columns(snapshot.manifest.schema, columns)
     jobs = before.jobs if columns == before.columns and not how.full else frozenset()
-    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()) if rows]
-    asked = [part for part in parts if how.fragments is None or part.fragment.id in how.fragments]
-    new = {part.fragment.id for part in asked if _job(part.fragment) not in jobs}
-    # Small ones are sorted again: otherwise each small append would leave a small fragment for ever.
-    small = how.target_rows_per_fragment // 2
-    chosen = tuple(part for part in asked if new and (part.fragment.id in new or part.num_rows < small))
-    if snapshot.manifest.has_stable_row_ids:
-        _check_stable(snapshot, chosen)
-    return _Plan(
-        snapshot,
-        replace(how, columns=columns),
-        tuple(snapshot.manifest.schema.resolve(name) for name in columns),
-        chosen,
-        rewrite_target(snapshot, NO_OPTIONS),
-    )
-
-
-def _check_stable(snapshot: Snapshot, parts: Sequence[Part]) -> None:
-    """Raise errors for what a table with stable row ids cannot do."""
-    rows, chosen = sum(part.num_rows for part in parts), BitMap(part.fragment.id for part in parts)
-    if rows > _MOST_SHUFFLED_IDS:
+    parts = Parts.of(_chosen(snapshot, how, jobs))
+    if snapshot.manifest.has_stable_row_ids and (rows := parts.num_rows) > _MOST_SHUFFLED_IDS:
         raise UnsupportedFeatureError(
             f"{snapshot}: clustering {rows} rows of a table with stable row ids would make its manifest larger by 4 bytes a row; "
             f"cluster at most {_MOST_SHUFFLED_IDS} rows at once, or use a table without stable row ids"
         )
-    for index in snapshot.manifest.indexes:
-        covered = BitMap() if index.name in SYSTEM_INDEXES else chosen & (fragments_of(index) or BitMap())
-        if covered and covered != chosen:
-            raise InvalidOperationError(
-                f"{snapshot}: the index {index.name!r} covers only some of the fragments; extend it first (optimize_indices)"
-            )
+    return _Plan(
+        snapshot,
+        replace(how, columns=columns),
+        tuple(snapshot.manifest.schema.resolve(name) for name in columns),
+        parts,
+        rewrite_target(snapshot, NO_OPTIONS),
+    )
+
+
+def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequence[Part]:
+    """All rows of the fragments that are written anew. Those that these jobs wrote are clustered."""
+    options, target = how.compaction, how.target_rows_per_fragment
+    out = frozenset() if options is None else frozenset(options.excluded_fragment_ids)
+    wanted = (p for p in whole_parts(snapshot) if how.fragments is None or p.fragment.id in how.fragments)
+    asked = Parts.of([p for p in wanted if p.fragment.id not in out])
+    sizes = (asked.rows * row_bytes(asked, snapshot.manifest.schema)).tolist()
+    anew = [
+        job_of_fragment(p.fragment) not in jobs or (options is not None and has_many_deletions(p.fragment, p.num_rows, options))
+        for p in asked
+    ]
+    # Small ones are sorted again: otherwise each small append would leave a small fragment for ever. Few rows may be many bytes.
+    small = [p.num_rows < target // 2 and size < _RANGE_BYTES // 4 for p, size in zip(asked, sizes)]
+    if not any(anew):
+        rows, size = (sum(of for of, is_small in zip(values, small) if is_small) for values in ([p.num_rows for p in asked], sizes))
+        if options is None or sum(small) <= max(-(-rows // target), -(-size // _RANGE_BYTES)):
+            return ()
+    chosen = [p for p, *wanted in zip(asked, anew, small) if any(wanted)]
+    if options is None:
+        return chosen
+    groups: list[Group] = [[(p.fragment, p.num_rows)] for p in chosen]
+    return chosen[: len(within_limits(snapshot, groups, options))]
 
 
 def _sample_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SampleTask]:
     plan = _plan(snapshot, how)
     if not plan.parts:
         return []
-    every = max(sum(part.num_rows for part in plan.parts) // _SAMPLED_ROWS, 1)
+    every = max(plan.parts.num_rows // _SAMPLED_ROWS, 1)
     scan = ScanPlan(columns=plan.how.columns, fragments=frozenset(part.fragment.id for part in plan.parts))
     return [SampleTask(task, plan.paths, every) for task in plan_tasks(snapshot, scan, cores)]
 
@@ -294,14 +252,14 @@ def _range_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Resul
     plan = _plan(snapshot, how)
     samples, splits = _splits(plan, results)
     if not len(splits):
-        return [plan.sort_task(samples, plan.parts)] if plan.parts else []
+        return [plan.final_task(samples, plan.parts)] if plan.parts else []
     runs = [run for task in results[1] for run in task]
     tasks = []
     for i in range(len(splits) + 1):
         parts = [Part(f, run.ends[i - 1] if i else 0, run.ends[i]) for run in runs for f in run.fragments]
         one_place = 0 < i < len(splits) and splits[i] == splits[i - 1] + np.uint64(1)
         if parts := [part for part in parts if part.num_rows]:
-            tasks.append(replace(plan.sort_task(samples, parts), sorts=not one_place))
+            tasks.append(replace(plan.final_task(samples, parts), sorts=not one_place))
     return tasks
 
 
@@ -311,7 +269,7 @@ def _splits(plan: _Plan, results: Results) -> tuple[tuple[Sample, ...], np.ndarr
     A place with the rows of more than one range is a range by itself.
     """
     samples = joined_samples(results[0])
-    size = sum(part.num_rows * width for part, width in zip(plan.parts, row_bytes(plan.parts, plan.snapshot.manifest.schema)))
+    size = float((plan.parts.rows * row_bytes(plan.parts, plan.snapshot.manifest.schema)).sum())
     count = int(-(-size // _RANGE_BYTES))
     if count < 2:
         return samples, _NO_SPLITS
@@ -329,45 +287,85 @@ STAGES: Sequence[tuple[Callable[[Snapshot, Clustering, int, Results], Sequence[A
 
 
 def cluster(runner: Runner, snapshot: Snapshot, how: Clustering, write: WriteOptions = NO_OPTIONS) -> ClusteringMetrics:
-    """Cluster fragments of the latest version in one commit, then extend the indexes to the new ones.
+    """Cluster fragments of the latest version in one commit, which also has the segments of indexes for the new ones.
 
     Raises CommitConflictError if other writers have changed the fragments meanwhile: nothing is changed then.
     """
     if done_already := done_before(snapshot.store, write.noted):
         return ClusteringMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
+    return commit_clustered(runner, snapshot, how, run_stages(runner, snapshot, how), write)
+
+
+def run_stages(runner: Runner, snapshot: Snapshot, how: Clustering) -> Results:
+    """The results of all stages. If one fails, the files of all are deleted."""
     results: list[list[Any]] = []
     with on_failure(lambda: _discard(snapshot, results[1:])), in_use(snapshot):
-        for tasks, run in STAGES:
-            results.append(runner.run(tasks(snapshot, how, runner.cores, results), run))
-    return commit_clustered(runner, snapshot, how, results, write)
+        for tasks_of, run in STAGES:
+            tasks = tasks_of(snapshot, how, runner.cores, results)
+            with on_failure(partial(_discard_written, tasks)):
+                results.append(runner.run(tasks, run))
+    return results
+
+
+def _discard_written(tasks: Sequence[Any]) -> None:
+    """Delete what tasks of one stage have written, of which one failed: the files of the others are known by their names only."""
+    if tasks and isinstance(tasks[0], SortTask):
+        discard_job(tasks[0].target)
 
 
 def commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> ClusteringMetrics:
     """Commit the results of all stages for the same version."""
+    version, done = commit_rewritten(runner, snapshot, how, results, write)
+    return ClusteringMetrics(version, len(done.old), len(done.new), sum(f.physical_rows for f in done.new))
+
+
+def commit_rewritten(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> tuple[int, Compacted]:
+    """As `commit_clustered`: the last version that it made, and the fragments before and after."""
     plan = _plan(snapshot, how)
     if not plan.parts:
-        return ClusteringMetrics(snapshot.version)
+        return snapshot.version, Compacted((), ())
     old = tuple(part.fragment for part in plan.parts)
     new = tuple(fragment for task in results[2] for run in task for fragment in run.fragments)
-    transaction = Transaction(snapshot.version, Rewrite((RewriteGroup(old, new),), (), None), properties=write.noted)
-    with on_refusal(lambda: _discard(snapshot, results[1:])):
-        done = commit(snapshot.store, transaction, base=snapshot)
+    with on_failure(lambda: _discard(snapshot, results[1:])):
+        rewrite = _rewrite(runner, snapshot, RewriteGroup(old, new))
+
+    def undo() -> None:
+        _discard(snapshot, results[1:])
+        discard_segments(snapshot.store, *(segment.new_id for segment in rewrite.rewritten_indices))
+
+    with on_refusal(undo):
+        done = commit(snapshot.store, Transaction(snapshot.version, rewrite, properties=write.noted), base=snapshot)
     with logged(f"{snapshot.store.uri}: what follows the clustering of version {done.version}"):
         _discard(snapshot, results[1:2])
         done = _with_indexes(runner, _recorded(done, plan.how.columns, new), plan.paths)
-    return ClusteringMetrics(done.version, len(old), len(new), sum(f.physical_rows for f in new))
+    return done.version, Compacted(old, new)
+
+
+def _rewrite(runner: Runner, snapshot: Snapshot, group: RewriteGroup) -> Rewrite:
+    """The operation, with the segments of indexes that it needs. Raises UnsupportedFeatureError if the manifest would become too large."""
+    new = group.new_fragments
+    lineage = sum(len(s) for f in new for s in (f.row_ids, f.created_at, f.updated_at) if isinstance(s, bytes))
+    if lineage > _MOST_LINEAGE_BYTES:
+        raise UnsupportedFeatureError(
+            f"{snapshot}: the row ids and row versions of {sum(f.physical_rows for f in new)} rows would make the manifest larger by "
+            f"{lineage} bytes; cluster fewer rows at once, such as with a condition, or use a table without stable row ids"
+        )
+    if all(index.name in SYSTEM_INDEXES for index in snapshot.manifest.indexes):
+        return Rewrite((group,))
+    (group,) = with_reserved_ids(snapshot, [group])
+    return Rewrite((group,), rebuild(runner, snapshot, group.old_fragments, group.new_fragments))
 
 
 def _recorded(snapshot: Snapshot, columns: tuple[str, ...], new: Sequence[Fragment]) -> Snapshot:
     """Record that the new fragments are clustered."""
     before = Clustered.of(snapshot)
     kept = before.jobs if before.columns == columns else frozenset()
-    return update_config(snapshot, Clustered(columns, kept | {_job(fragment) for fragment in new}).config)
+    return update_config(snapshot, Clustered(columns, kept | {job_of_fragment(fragment) for fragment in new}).config)
 
 
 def _with_indexes(runner: Runner, snapshot: Snapshot, paths: Sequence[tuple[Field, ...]]) -> Snapshot:
-    """Extend the indexes to the new fragments, and summarise the zones of columns without one: these let filters skip rows."""
+    """Extend the indexes that could not follow, and summarise the zones of columns without one: these let filters skip rows."""
     snapshot = optimize_indices(runner, snapshot, Optimization(), {})
     for path in paths:
         indexed = any(i.fields == (path[-1].id,) and kind_of(i.details_type, i.details) is not None for i in snapshot.manifest.indexes)

@@ -45,6 +45,9 @@ class CompactionOptions:
     Groups of fragments are taken, oldest first, until the next one would exceed `max_source_fragments`, `max_source_rows` (rows that are
     not deleted) or `max_source_bytes` (sizes of data files); None: no limit. The fragments in `excluded_fragment_ids` stay as they are, and
     fragments on both sides of one are not joined; ids of no fragment are ignored.
+
+    The rows of what is rewritten get the order of a clustering by the columns `sort_by`; without them by those that the table is clustered
+    by, if any, see `cluster.Clustering`.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -57,6 +60,7 @@ class CompactionOptions:
     max_source_rows: int | None = None
     max_source_bytes: int | None = None
     excluded_fragment_ids: Sequence[int] = ()
+    sort_by: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("target_rows_per_fragment", "max_bytes_per_file"):
@@ -68,6 +72,9 @@ class CompactionOptions:
         object.__setattr__(self, "excluded_fragment_ids", tuple(self.excluded_fragment_ids))
         for fragment_id in self.excluded_fragment_ids:
             check_at_least("an id in excluded_fragment_ids", fragment_id, 0)
+        if isinstance(self.sort_by, str):
+            raise TypeError(f"sort_by must be a sequence of names of columns, not text; pass [{self.sort_by!r}]")
+        object.__setattr__(self, "sort_by", tuple(self.sort_by))
         check_type("materialize_deletions_threshold", self.materialize_deletions_threshold, (int, float), "a number")
         if not 0 <= self.materialize_deletions_threshold <= 1:
             raise ValueError(f"materialize_deletions_threshold must be from 0 to 1, not {self.materialize_deletions_threshold}")
@@ -117,7 +124,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
             bin_.append((fragment, live))
             covered_by = indexes
     close()
-    within = _within_limits(snapshot, groups, options)
+    within = within_limits(snapshot, groups, options)
     return CompactionPlan(tuple(tuple(fragment for fragment, _ in group) for group in within), tuple(left_out))
 
 
@@ -136,7 +143,7 @@ def proposal(snapshot: Snapshot) -> Proposal:
     return Proposal(len(snapshot.manifest.fragments), sum(map(len, plan.groups)), len(plan.left_out))
 
 
-def _within_limits(snapshot: Snapshot, groups: Sequence[Group], options: CompactionOptions) -> Sequence[Group]:
+def within_limits(snapshot: Snapshot, groups: Sequence[Group], options: CompactionOptions) -> Sequence[Group]:
     """The first groups that together are within the limits of the sources."""
     limits = (options.max_source_fragments, options.max_source_rows, options.max_source_bytes)
     if all(limit is None for limit in limits):
@@ -171,10 +178,11 @@ def _immovable(snapshot: Snapshot) -> set[str]:
 
 def _is_candidate(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
     rows, target = fragment.physical_rows, options.target_rows_per_fragment
-    return rows < target or rows > TOO_LARGE * target or _has_many_deletions(fragment, live, options)
+    return rows < target or rows > TOO_LARGE * target or has_many_deletions(fragment, live, options)
 
 
-def _has_many_deletions(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
+def has_many_deletions(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
+    """Whether the fragment, which has so many `live` rows, is rewritten to leave deleted rows out."""
     share = (fragment.physical_rows - live) / max(fragment.physical_rows, 1)
     return options.materialize_deletions and share > options.materialize_deletions_threshold
 
@@ -196,7 +204,7 @@ def _divided(candidates: Group, options: CompactionOptions) -> Iterable[Group]:
 
 
 def _is_worth_it(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
-    return fragment.physical_rows > TOO_LARGE * options.target_rows_per_fragment or _has_many_deletions(fragment, live, options)
+    return fragment.physical_rows > TOO_LARGE * options.target_rows_per_fragment or has_many_deletions(fragment, live, options)
 
 
 @dataclass(frozen=True)
@@ -219,14 +227,14 @@ def commit_compaction(
     rewritten: tuple[RewrittenIndex, ...] = ()
     defers = defer_index_remap and not snapshot.manifest.has_stable_row_ids and bool(covering(snapshot, groups))
     if defers or needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
-        groups = _with_reserved_ids(snapshot, groups)
+        groups = with_reserved_ids(snapshot, groups)
         rewritten = remap(runner, snapshot, groups, only_zones=defers)
     operation = Rewrite(groups, rewritten, moves_of(snapshot, groups) if defers else None)
     with on_refusal(lambda: discard(snapshot.store, *(segment.new_id for segment in rewritten))):
         return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
 
 
-def _with_reserved_ids(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:
+def with_reserved_ids(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:
     """The groups with ids for their new fragments that no other writer can take."""
     count = sum(len(g.new_fragments) for g in groups)
     if not count:

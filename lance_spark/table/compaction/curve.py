@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.types import is_binary, is_text
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.index.value_types import TAKES
 from lance_spark.kernels.kernel import kernel
-from lance_spark.schema.schema import Field, Schema
+from lance_spark.schema.schema import Schema
+from lance_spark.table.write.order import has_order
 
 MOST_COLUMNS = 4
 _RANK_BITS = 16
@@ -63,21 +63,10 @@ def check_columns(schema: Schema, columns: Sequence[str]) -> None:
         raise InvalidOptionError(f"a table is clustered by each column once, not by {', '.join(map(repr, columns))}")
     for name in columns:
         field = schema.resolve(name)[-1]
-        if not _has_order(field):
+        if not has_order(field):
             raise UnsupportedFeatureError(
                 f"clustering by the column {name!r} of type {field.logical_type} is not supported; use numbers, times, texts or bytes"
             )
-
-
-def _has_order(field: Field) -> bool:
-    t = field.to_arrow().type
-    return field.is_leaf and not field.is_blob and TAKES["BTREE"](t.value_type if pa.types.is_dictionary(t) else t)
-
-
-def column_at(rows: pa.RecordBatch, path: Sequence[Field]) -> pa.Array:
-    """The values of a column, or of a field of structs, of `rows`."""
-    column = rows.column(path[0].name)
-    return pc.struct_field(column, [f.name for f in path[1:]]) if len(path) > 1 else column
 
 
 def comparable(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -1,17 +1,21 @@
-"""Compaction from plan to commit: tasks rewrite groups of fragments, which are committed in independent steps."""
+"""Compaction from plan to commit: tasks rewrite groups of fragments, which are committed in independent steps.
+
+What is rewritten of a clustered table is clustered, in one commit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lance_spark.display.figures import Figures
-from lance_spark.errors import CommitConflictError, on_refusal
+from lance_spark.errors import CommitConflictError, InvalidOptionError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.compaction.cluster import Clustering, cluster
+from lance_spark.table.compaction import cluster
+from lance_spark.table.compaction.clustered import Clustered, Clustering
 from lance_spark.table.compaction.compaction import (
     COMPACTION,
     Compacted,
@@ -64,6 +68,8 @@ def optimize(
     if done_already := done_before(snapshot.store, write.noted):
         return CompactionMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
+    if (how := _clustering(snapshot, fragments, options)) is not None:
+        return _commit_clustered(runner, snapshot, how, cluster.run_stages(runner, snapshot, how), write)
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
     result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
@@ -76,21 +82,79 @@ def optimize(
     return result
 
 
-def compaction_tasks(
+def _clustering(snapshot: Snapshot, fragments: Container[int] | None, options: CompactionOptions) -> Clustering | None:
+    """What a compaction does of a table whose rows have an order, or get one; None of others."""
+    columns = tuple(options.sort_by) or Clustered.of(snapshot).columns
+    if not columns:
+        return None
+    if options.defer_index_remap:
+        raise InvalidOptionError(
+            f"{snapshot}: rows are sorted by {', '.join(columns)}, and a fragment reuse index cannot record where such rows go; "
+            "leave out defer_index_remap"
+        )
+    return Clustering(columns, False, fragments, options.target_rows_per_fragment, options)
+
+
+def _commit_clustered(
+    runner: Runner, snapshot: Snapshot, how: Clustering, results: cluster.Results, write: WriteOptions
+) -> CompactionMetrics:
+    """Commit what the stages of a clustering have written. As a group of a compaction, it is skipped if other writers changed it."""
+    try:
+        version, done = cluster.commit_rewritten(runner, snapshot, how, results, write)
+    except CommitConflictError as e:
+        if not e.retryable:
+            raise
+        return CompactionMetrics(snapshot.version, conflicts=1)
+    return _add(CompactionMetrics(snapshot.version), version, [done], 0)
+
+
+def stage_tasks(
+    number: int,
+    snapshot: Snapshot,
+    fragments: Container[int] | None,
+    options: CompactionOptions,
+    write: WriteOptions,
+    cores: int,
+    results: cluster.Results,
+) -> Sequence[Any]:
+    """The tasks of a stage, of `STAGES`, for an engine that runs them itself with `run_task`, and then calls `commit_tasks`.
+
+    Without an order of rows, the first stage is all.
+    """
+    snapshot = with_own_ids(snapshot)
+    if (how := _clustering(snapshot, fragments, options)) is not None:
+        tasks, _ = cluster.STAGES[number]
+        return tasks(snapshot, how, cores, results)
+    return [] if number else _compaction_tasks(snapshot, fragments, options, write)
+
+
+STAGES = len(cluster.STAGES)
+
+
+def run_task(task: Any) -> Any:
+    """The result of a task of `stage_tasks`."""
+    if isinstance(task, CompactionTask):
+        return compact(task)
+    return cluster.sample(task) if isinstance(task, cluster.SampleTask) else cluster.write_sorted(task)
+
+
+def _compaction_tasks(
     snapshot: Snapshot, fragments: Container[int] | None, options: CompactionOptions, write: WriteOptions
 ) -> list[CompactionTask]:
-    """All tasks of a compaction in one step, for an engine that runs them itself and then calls `commit_tasks`."""
-    snapshot = with_own_ids(snapshot)
+    """All tasks of a compaction in one step."""
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
     return [task for step in _steps(snapshot, plan, options, write, max(len(plan.groups), 1)) for task in step]
 
 
 def commit_tasks(
-    snapshot: Snapshot, fragments: Container[int] | None, done: Sequence[Compacted], options: CompactionOptions, write: WriteOptions
+    snapshot: Snapshot, fragments: Container[int] | None, results: cluster.Results, options: CompactionOptions, write: WriteOptions
 ) -> CompactionMetrics:
-    """Commit the results of all tasks of `compaction_tasks` for the same version. Indexes are remapped in this process."""
+    """Commit the results of all tasks of `stage_tasks` for the same version. Indexes are remapped in this process."""
     snapshot = with_own_ids(snapshot)
+    if (how := _clustering(snapshot, fragments, options)) is not None:
+        return _commit_clustered(Here(), snapshot, how, results, write)
+    done = results[0]
     result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
     return (
         _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write), options.defer_index_remap))
@@ -177,8 +241,12 @@ class Optimizer(Generic[Result]):
         max_source_rows: int | None = None,
         max_source_bytes: int | None = None,
         excluded_fragment_ids: Sequence[int] | None = None,
+        sort_by: Sequence[str] = (),
     ) -> Result:
-        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
+        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
+
+        What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.
+        """
         options = CompactionOptions(
             target_rows_per_fragment,
             materialize_deletions,
@@ -189,17 +257,18 @@ class Optimizer(Generic[Result]):
             max_source_rows=max_source_rows,
             max_source_bytes=max_source_bytes,
             excluded_fragment_ids=() if excluded_fragment_ids is None else excluded_fragment_ids,
+            sort_by=sort_by,
         )
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
 
     def cluster(self, *columns: str, full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> Result:
         """Write rows anew so that those with near values of the columns are near each other, and filters on any of them read few rows.
 
-        See `Clustering` for the arguments: without columns, those of the last time. Indexes are extended to the new fragments, and a
-        column without an index gets zone maps. Raises CommitConflictError if other writers have changed the fragments meanwhile.
+        See `Clustering` for the arguments: without columns, those of the last time. Indexes follow in the same commit, and a column
+        without an index gets zone maps. Raises CommitConflictError if other writers have changed the fragments meanwhile.
         """
         how = Clustering(columns, full, None, target_rows_per_fragment)
-        return self.result(cluster(Here(), self.snapshot, how).version)
+        return self.result(cluster.cluster(Here(), self.snapshot, how).version)
 
     def optimize_indices(
         self, *, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False

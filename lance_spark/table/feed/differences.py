@@ -28,6 +28,7 @@ from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.spilled_lineage import with_inline_lineage
 
 NEEDS_ROW_IDS = "write the table with stable row ids (enable_stable_row_ids=True) to have them"
 
@@ -168,6 +169,11 @@ def touched(before: Snapshot, after: Snapshot, operation: Operation) -> Touched:
     found = Touched()
     for i in sorted(differing):
         f, g = was.get(i), is_now.get(i)
+        if f is not None and g is not None:
+            # The ids may have moved from a column of a data file to the manifest.
+            f, g = with_inline_lineage(f, before.locations), with_inline_lineage(g, after.locations)
+            if f == g:
+                continue
         if f is not None and g is not None and _same_rows(f, g, operation):
             _compare(found, before, f, after, g, operation)
             continue

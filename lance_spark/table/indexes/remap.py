@@ -1,9 +1,12 @@
-"""Remapping of indexes to the rows that a compaction has moved: segments with addresses are written anew, zones are summarised again."""
+"""Remapping of indexes to the rows that a compaction has moved: segments with addresses are written anew, zones are summarised again.
+
+A clustering mixes the rows of fragments: segments are then built of the new fragments, beside the rows that stay.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import uuid4
@@ -11,17 +14,19 @@ from uuid import uuid4
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError, on_failure
+from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, UnsupportedFeatureError, on_failure
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.moves import Chain, Group, Moves, OldFragment, Translation
+from lance_spark.index.moves import Chain, Group, Kept, Moves, OldFragment, Translation
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.metadata.deletion_file import live_offsets
-from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
-from lance_spark.table.indexes.merge import index_files
+from lance_spark.table.indexes.json_values import has_value_type
+from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, index_files, live_rows
 from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import BuildTask, Definition, attempted, build, discard, discard_attempts, folder
+from lance_spark.table.indexes.vectors import has_model
 from lance_spark.table.scan.moved_rows import may_lack, reuse_moves
 from lance_spark.table.scan.plan import plan_group
 from lance_spark.table.scan.runner import Runner
@@ -133,19 +138,85 @@ def _group(snapshot: Snapshot, group: RewriteGroup) -> Group:
 def _of_zones(task: RemapTask, target: IndexTarget) -> Trained:
     """The zones of the fragments that stay, and new ones of the new fragments."""
     assert task.scan is not None
-    snapshot, definition = task.snapshot, task.definition
     moved = BitMap(f.id for g in task.groups for f in g.old_fragments)
-    covered = (fragments_of(task.segment) or BitMap()) - moved
-    new = BitMap(f.id for g in task.groups for f in g.new_fragments)
+    new = [f for g in task.groups for f in g.new_fragments]
+    return _with_new_fragments(task.snapshot, task.segment, task.definition, moved, new, task.scan, target)
+
+
+def _with_new_fragments(
+    snapshot: Snapshot,
+    segment: IndexMetadata,
+    definition: Definition,
+    moved: BitMap,
+    new: Sequence[Fragment],
+    scan: ScanTask,
+    target: IndexTarget,
+) -> Trained:
+    """Write the rows of a segment that have not moved, and those of the new fragments, which `scan` reads."""
+    kept = (fragments_of(segment) or BitMap()) & BitMap(f.id for f in snapshot.manifest.fragments) - moved
     stable = snapshot.manifest.has_stable_row_ids
-    part = BuildTask(definition, task.scan, definition.numbers(snapshot), target.store, new, snapshot.version, stable)
+    part = BuildTask(definition, scan, definition.numbers(snapshot), target.store, BitMap(f.id for f in new), snapshot.version, stable)
     trained = build(part)
     try:
-        sizes = {f.id: f.physical_rows for g in task.groups for f in g.new_fragments}
-        known = {f.path: f.size for f in trained.files}
+        sizes, known = {f.id: f.physical_rows for f in new}, {f.path: f.size for f in trained.files}
         files = IndexFiles(target.store, part.folder, definition.field, sizes, sizes=known, details=trained.details)
-        nothing = Chain(())
-        sources = [(index_files(snapshot, task.segment, definition.field, covered), nothing), (files, nothing)]
-        return definition.kind.rewrite(sources if covered else sources[1:], target)
+        staying = Chain(() if definition.kind.zoned else (Kept(live_rows(snapshot, definition, segment, kept)),))
+        sources = [(index_files(snapshot, segment, definition.field, kept), staying), (files, Chain(()))]
+        return definition.kind.rewrite(sources if kept else sources[1:], target)
     finally:
         discard(target.store, part.uuid)
+
+
+@dataclass(frozen=True)
+class RebuildTask:
+    """Writes a segment anew with all rows of the `new` fragments, and with those of its rows that are not in the fragments `moved`."""
+
+    snapshot: Snapshot
+    segment: IndexMetadata
+    definition: Definition
+    moved: BitMap
+    new: tuple[Fragment, ...]
+    scan: ScanTask
+    uuid: bytes = field(default_factory=lambda: uuid4().bytes)
+
+
+def rebuild(runner: Runner, snapshot: Snapshot, old: Sequence[Fragment], new: Sequence[Fragment]) -> tuple[RewrittenIndex, ...]:
+    """Build the segments that name the rows of `old` otherwise than they are in `new`, which have their final ids but no version yet.
+
+    Each index gets one segment that covers all of `new`. One that cannot be built, or would be too large, is left out.
+    """
+    moved, definitions = BitMap(f.id for f in old), remappable(snapshot)
+    rows, stays = sum(f.physical_rows for f in new), {f.id: f.physical_rows for f in snapshot.manifest.fragments if f.id not in moved}
+    tasks = []
+    for name in sorted({i.name for i in snapshot.manifest.indexes} - SYSTEM_INDEXES):
+        segments = [i for i in snapshot.manifest.indexes if i.name == name and i.uuid in definitions]
+        if segments and not _follows(snapshot, segments, definitions, moved):
+            segment = max(segments, key=lambda s: len(fragments_of(s) or ()))
+            definition = definitions[segment.uuid]
+            total = rows + sum(stays.get(f, 0) for f in fragments_of(segment) or ())
+            if total <= MAX_MERGED_ROWS and has_value_type(definition) and has_model(definition):
+                scan = plan_group(snapshot, definition.scan(snapshot), new)
+                tasks.append(RebuildTask(snapshot, segment, definition, moved, tuple(new), scan))
+    with on_failure(lambda: discard_attempts(snapshot.store, tasks)):
+        done = runner.run(tasks, partial(attempted, build_anew))
+    return tuple(segment for segment in done if segment is not None)
+
+
+def _follows(snapshot: Snapshot, segments: Sequence[IndexMetadata], definitions: Mapping[bytes, Definition], moved: BitMap) -> bool:
+    """Whether an index names the moved rows by their ids, and one segment has them all."""
+    stable = snapshot.manifest.has_stable_row_ids
+    addresses = any(definitions[s.uuid].kind.has_addresses(s.index_version, stable) for s in segments)
+    return not addresses and any(moved <= (fragments_of(s) or BitMap()) for s in segments)
+
+
+def build_anew(task: RebuildTask) -> RewrittenIndex | None:
+    """Write one segment; None if the old one cannot be read, or does not take a value. If this fails, the files are deleted."""
+    snapshot, definition, target = task.snapshot, task.definition, IndexTarget(task.snapshot.store, folder(task.uuid))
+    try:
+        with on_failure(lambda: discard(target.store, task.uuid)):
+            trained = _with_new_fragments(snapshot, task.segment, definition, task.moved, task.new, task.scan, target)
+    except (CorruptFileError, UnsupportedFeatureError, MissingFileError, InvalidOptionError) as e:
+        _LOG.warning("%s: a segment of index %r does not follow its rows: %s", snapshot, task.segment.name, e)
+        return None
+    version = definition.kind.new_version(trained.version, snapshot.manifest.has_stable_row_ids)
+    return RewrittenIndex(task.segment.uuid, task.uuid, definition.details_type, trained.details, version, trained.files, rebuilt=True)

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from lance_spark.arrow.packed import packed, unpacked
 from lance_spark.errors import CorruptFileError
+from lance_spark.index.damaged import DamagedSegmentError
 from lance_spark.table.join.plan import NearestJoin
 from lance_spark.table.search.brute_force import nearest_of_task
-from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.search.segments import PairsTask, nearest_of_pairs
 
 _QUESTION_BYTES = 32 << 20
-_FOUND_BYTES = 64 << 20
+_FOUND_BYTES = 32 << 20
 """The vectors of the questions that are compared at once, and the rows found for them, take at most so many bytes."""
 _ROW_BYTES = 24
 """Of a row that is found: its address and its distance, twice while they are packed."""
@@ -58,7 +58,9 @@ def compared(join: NearestJoin, group: int, queries: np.ndarray, partitions: pa.
         own = np.flatnonzero(codes >> 32 == number)
         if not len(own):
             continue
-        own = own[np.argsort(codes[own], kind="stable")]
+        # The nearest partitions of all queries come first: then few rows of the others are among the nearest ones that are found so far.
+        is_first = np.diff(of[own], prepend=-1).astype(np.bool_)
+        own = own[np.lexsort((codes[own], ~is_first))]
         # Estimates of distances cannot be compared with exact bounds: rows within them are chosen at the end, if all are computed.
         within = (None, None) if join.exact else nearest.distance_range
         numbers = codes[own] & 0xFFFFFFFF

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lance_spark.predicate import Predicate
 from lance_spark.schema.schema import quoted
-from lance_spark.table.mem_wal.scan import check_no_log
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.indexed import Segment
+from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.hits import addresses_of
@@ -22,7 +25,9 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 _GROUPS_PER_CORE = 2
 _GROUP_BYTES = 128 << 20
-"""A group has partitions of at most about so many bytes in files."""
+"""A group has partitions of at most about so many bytes in files. If all that is searched has no more, each task searches all of it."""
+
+_CODEC = "zstd"
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class NearestJoin:
 
     Of each question, the nearest `candidates` by the index are wanted from each group, and one more, which tells whether several are at
     the last distance. `exact`: their distances are computed from the vectors. `all_searched`: first probes are all partitions there are.
+    `together`: each task searches in all groups for its questions, so that these need not be sent to others; partitions are one group then.
     """
 
     version: Pinned
@@ -48,6 +54,21 @@ class NearestJoin:
     room: int
     exact: bool
     all_searched: bool
+    together: bool
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Two steps get the addresses of many rows: these are pickled as differences, which are mostly small, and compressed."""
+        if self.allowed is None:
+            return self.__dict__
+        apart = np.diff(self.allowed, prepend=np.uint64(0))
+        return self.__dict__ | {"allowed": (len(apart), pa.Codec(_CODEC).compress(apart, asbytes=True))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["allowed"] is not None:
+            count, packed = state["allowed"]
+            apart = np.frombuffer(pa.Codec(_CODEC).decompress(packed, 8 * count), np.uint64)
+            state["allowed"] = np.cumsum(apart, dtype=np.uint64)
+        self.__dict__.update(state)
 
     @property
     def first_scan(self) -> int:
@@ -62,7 +83,7 @@ class NearestJoin:
 
 def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None, fast_search: bool, cores: int) -> tuple[NearestJoin, str]:
     """The join for tasks that `cores` run at once, and what it searches in words."""
-    check_no_log(snapshot, "a nearest join")
+    snapshot = with_log(snapshot)
     query = VectorSearch(nearest, prefilter=True, fast_search=fast_search)
     index = index_search(snapshot, nearest)
     others = query.others(snapshot, index)
@@ -74,7 +95,10 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     if index is not None and predicate is not None:
         allowed = addresses_of(snapshot, predicate, index.covered, True)
     segments = () if index is None else index.segments
-    groups, count = _groups(index, cores)
+    size = 0 if index is None else sum(file.size for s in index.segments for file in s.segment.index.files)
+    vectors = sum(rows for fragment, rows in live_by_id(snapshot).items() if others is None or fragment in others)
+    together = size + vectors * nearest.queries.nbytes <= _GROUP_BYTES
+    groups, count = _groups(index, 1 if together else max(cores * _GROUPS_PER_CORE, -(-size // _GROUP_BYTES)))
     rows = sum(int(np.sum(s.index.partitions.stops - s.index.partitions.starts)) for s in segments)
     join = NearestJoin(
         Pinned(snapshot),
@@ -88,18 +112,18 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
         min(nearest.k * (nearest.refine_factor or 1) + 1, max(rows, 1)),
         index is not None and (bool(others) or nearest.refine_factor is not None or index.may_be_stale),
         all(s.first_probes(nearest) == len(s.index.partitions) for s in segments),
+        together,
     )
     return join, _told(join, index, others)
 
 
-def _groups(index: IndexSearch | None, cores: int) -> tuple[tuple[np.ndarray, ...], int]:
-    """The group of each partition of each segment, and the number of groups, which have about as many rows."""
+def _groups(index: IndexSearch | None, most: int) -> tuple[tuple[np.ndarray, ...], int]:
+    """The group of each partition of each segment, and the number of groups, at most so many, which have about as many rows."""
     if index is None:
         return (), 0
     rows = [s.index.partitions.stops - s.index.partitions.starts for s in index.segments]
-    size = sum(file.size for s in index.segments for file in s.segment.index.files)
     ends = np.cumsum(np.concatenate(rows))
-    count = min(max(cores * _GROUPS_PER_CORE, -(-size // _GROUP_BYTES)), len(ends))
+    count = min(most, len(ends))
     if not len(ends):
         return tuple(np.empty(0, np.int64) for _ in rows), 0
     middle = ends - np.concatenate(rows) / 2

@@ -23,7 +23,8 @@ _AT_ONCE_BYTES = 16 << 20
 class Probes:
     """Questions for groups: the numbers of the groups and of the questions, and the partitions that are searched for each pair.
 
-    These are int64: the number of the segment in the upper half, that of the partition in the lower one. For scans, there are none.
+    These are int64: the number of the segment in the upper half, that of the partition in the lower one, the nearest partition of a segment
+    first. For scans, there are none.
     """
 
     groups: np.ndarray
@@ -74,17 +75,16 @@ def probes(join: NearestJoin, queries: np.ndarray) -> Iterator[Probes]:
         of, group, code = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number, (searched, groups) in enumerate(zip(segments, join.groups)):
             count = searched.first_probes(join.nearest)
-            for query, prepared in enumerate(searched.index.prepared(some)):
-                nearest = searched.index.nearest_partitions(prepared)[:count]
-                of.append(np.full(len(nearest), query))
-                group.append(groups[nearest])
-                code.append(nearest | number << 32)
+            nearest = searched.index.nearest_partitions(searched.index.prepared(some), count)
+            of.append(np.repeat(np.arange(len(some)), nearest.shape[1]))
+            group.append(groups[nearest.ravel()])
+            code.append(nearest.ravel() | number << 32)
         yield _sent(join, len(some), start, *(np.concatenate(parts) for parts in (of, group, code)))
 
 
 def _sent(join: NearestJoin, queries: int, first: int, of: np.ndarray, group: np.ndarray, code: np.ndarray) -> Probes:
     """The probes for triples of a query, a group and a partition, and for all scans. `first` is the number of the first query."""
-    order = np.lexsort((code, group, of))
+    order = np.lexsort((group, of))  # leaves the partitions of a segment as they are
     of, group, code = of[order], group[order], code[order]
     begins = np.flatnonzero(np.diff(of, prepend=-1).astype(np.bool_) | np.diff(group, prepend=-1).astype(np.bool_))
     ends = np.append(begins, len(of))

@@ -31,6 +31,18 @@ _FOUND_BYTES = 24
 Batches = Iterator[pa.RecordBatch]
 
 
+def sent_schema(question: pa.DataType) -> pa.Schema:
+    """The schema of what the first step sends. `question` is the type of the questions' own columns."""
+    ints = [("key", pa.int32()), ("group", pa.int32()), ("number", pa.int64())]
+    return pa.schema([*ints, ("question", question), ("vector", pa.binary()), ("partitions", pa.binary())])
+
+
+def found_schema(question: pa.DataType) -> pa.Schema:
+    """The schema of what the second step finds."""
+    rows = [("estimated", pa.bool_()), ("distances", pa.binary()), ("rows", pa.binary())]
+    return pa.schema([("number", pa.int64()), ("question", question), ("vector", pa.binary()), *rows])
+
+
 @dataclass(frozen=True)
 class Ask:
     """Sends each question to the groups that it searches, and its own columns along with it to one of them."""
@@ -134,6 +146,28 @@ class Answer:
                 padded = pa.chunked_array([*found.chunks, pa.nulls(stop - start - len(found), found.type)], found.type)
                 columns[name] = padded.combine_chunks()
             yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+@dataclass(frozen=True)
+class Join:
+    """Does all steps for some questions at once. Their batches have no numbers."""
+
+    ask: Ask
+    compare: Compare
+    answer: Answer
+
+    def __call__(self, batches: Batches, schema: pa.Schema) -> Batches:
+        join = self.ask.join
+        at_once = max(questions_at_once(join) // max(join.group_count, 1), 1)
+        for batch in batches:
+            question = pa.struct([(field.name, field.type) for field in batch.schema if field.name != "vector"])
+            for start in range(0, batch.num_rows, at_once):
+                some = batch.slice(start, at_once)
+                numbered = some.append_column("number", pa.array(np.arange(some.num_rows)))
+                probes = self.ask(iter([numbered]), sent_schema(question))
+                rows = pa.Table.from_batches(self.compare(probes, found_schema(question)), found_schema(question))
+                order = np.lexsort((rows["question"].is_null().to_numpy(), rows["number"].to_numpy()))
+                yield from self.answer(iter(rows.take(pa.array(order)).combine_chunks().to_batches()), schema)
 
 
 class _Chunk:

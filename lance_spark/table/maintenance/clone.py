@@ -24,8 +24,18 @@ from lance_spark.errors import (
 from lance_spark.file.blob_file_names import is_sidecar_name
 from lance_spark.file.footer import FOOTER, file_version
 from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.fragment import LineageSequence
 from lance_spark.metadata.locations import BLOB_SUFFIX, BLOBS, DATA, INDICES, check_relative
-from lance_spark.metadata.manifest import MANAGED_BLOBS, BasePath, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
+from lance_spark.metadata.manifest import (
+    MANAGED_BLOBS,
+    BasePath,
+    ExternalFile,
+    Fragment,
+    IndexMetadata,
+    Manifest,
+    check_writable,
+    serialise,
+)
 from lance_spark.metadata.numbered_writes import following
 from lance_spark.metadata.operations import Clone
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
@@ -33,6 +43,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
+from lance_spark.table.build.index_coverage import with_new_log
 from lance_spark.table.build.manifest_builder import WRITER, check_counts, feature_flags
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.manifest_store.external import external, put_manifest
@@ -42,6 +53,7 @@ from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, manifest_path
+from lance_spark.table.versions.spilled_lineage import with_lineage
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 
 _PIECE = 32 << 20
@@ -55,6 +67,7 @@ def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = N
     """
     refs.check_branch_name(name)
     source, root = resolve(snapshot, reference), snapshot.root
+    check_writable(source.manifest, source.store.uri)
     if name in refs.branches(root):
         raise RefConflictError(f"the branch {name!r} of {root.uri} already exists")
     target = root.at(f"{root.uri}/{refs.branch_folder(name)}")
@@ -83,6 +96,7 @@ def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None
     instead. Raises TableAlreadyExistsError.
     """
     source = resolve(snapshot, reference)
+    check_writable(source.manifest, source.store.uri)
     _check_free(target)
     with contextlib.ExitStack() as undo:
         try:
@@ -123,6 +137,7 @@ def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = 
     UnsupportedFeatureError for files below an untrusted base path (see `_check_base`), and TableAlreadyExistsError.
     """
     source = resolve(snapshot, reference)
+    check_writable(source.manifest, source.store.uri)
     _check_free(target)
     manifest = replace(_rebased(_inlined(source), lambda _: None), base_paths=())
     for to, (store, path) in track(list(_files_to_copy(source).items()), "copy files"):
@@ -145,7 +160,7 @@ def _remove(new: Snapshot) -> None:
 
 def _shallow(source: Snapshot) -> Manifest:
     """The manifest of a shallow clone, which refers to the source's files by base paths."""
-    manifest = source.manifest
+    manifest = with_lineage(source.manifest, source.locations)
     sequences = [s for f in manifest.fragments for s in (f.row_ids, f.created_at, f.updated_at)]
     if any(isinstance(s, ExternalFile) for s in sequences):
         raise UnsupportedFeatureError(f"{source} has row ids in separate files, which a shallow clone cannot refer to; make a deep clone")
@@ -183,6 +198,7 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
         branch=branch,
         tag="",
         writer=WRITER,
+        indexes=with_new_log(manifest.indexes),
         transaction_file=transaction.file_name,
         transaction=content,
         numbered=following(None, 0, manifest.version, {}),  # writes to the source do not count
@@ -283,8 +299,8 @@ def _inlined(source: Snapshot) -> Manifest:
     """The manifest with row ids and versions from separate files made inline. Copying is unsafe: these could be any files."""
 
     def inlined(f: Fragment) -> Fragment:
-        def loaded(sequence: bytes | ExternalFile | None, parse: Callable[[bytes, int], object]) -> bytes | None:
-            if not isinstance(sequence, ExternalFile):
+        def loaded(sequence: LineageSequence | None, parse: Callable[[bytes, int], object]) -> bytes | None:
+            if sequence is None or isinstance(sequence, bytes):
                 return sequence
             data = load_sequence(sequence, source.locations)
             parse(data, f.physical_rows)

@@ -13,7 +13,7 @@ from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureE
 from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
-from lance_spark.metadata.manifest import DataFile, Fragment
+from lance_spark.metadata.manifest import DataFile, ExternalFile, Fragment
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.storage.store import Store
@@ -204,7 +204,7 @@ def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, 
     ):
         if sequence is None:
             continue
-        path = f"row ids of fragment {fragment.id}" if isinstance(sequence, bytes) else sequence.path
+        path = sequence.path if isinstance(sequence, ExternalFile) else f"row ids of fragment {fragment.id}"
         try:
             parse(load_sequence(sequence, locations), fragment.physical_rows)
         except FileNotFoundError as e:
@@ -212,5 +212,5 @@ def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, 
         except LanceError as e:
             yield path, [("corrupt", str(e))]
         else:
-            if not isinstance(sequence, bytes):
+            if isinstance(sequence, ExternalFile):
                 yield path, []

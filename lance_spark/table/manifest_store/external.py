@@ -137,12 +137,12 @@ def external(store: Store) -> External | None:
     return External(store, _KINDS[kind](store, place))
 
 
-def put_manifest(store: Store, version: int, path: str, data: bytes) -> None:
+def put_manifest(store: Store, version: int, path: str, data: bytes, sync_name: bool = True) -> None:
     """The atomic write of a commit. FileExistsError if the version exists; else as `Store.put_if_absent`."""
     if (manifests := external(store)) is not None:
         manifests.commit(version, path, data)
     else:
-        store.put_if_absent(path, data)
+        store.put_if_absent(path, data, sync_name)
 
 
 def withdraw_manifest(store: Store, version: int, path: str) -> None:

@@ -18,6 +18,7 @@ from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
+from lance_spark.table.scan.plan import fields_with
 from lance_spark.table.scan.projection import projected
 
 TOMBSTONE = "_tombstone"
@@ -49,6 +50,11 @@ class Entries:
         if self.keys:
             rows = rows.take(pa.array(last_of_each(rows.select(list(self.keys)))))
         return pa.RecordBatch.from_arrays([_joined(column) for column in rows.columns], schema=self._schema)
+
+    def rows(self, fields: Schema) -> pa.RecordBatch:
+        """The rows of `newest`, with these columns and, of tombstones, nulls in them. For entries whose own fields are those of the key."""
+        whole = Schema(fields_with(fields.fields, self.fields.fields), fields.metadata)
+        return self.of(whole).newest().select(fields.names)
 
     @property
     def _schema(self) -> pa.Schema:

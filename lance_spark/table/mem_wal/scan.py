@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.table.mem_wal.contents import log_parts
 from lance_spark.table.mem_wal.tasks import Log, plan_merged
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
@@ -23,9 +24,11 @@ class MergedScan(Scan):
         return super().tasks(plan) if log is None else plan_merged(log, plan)
 
     def explain(self) -> str:
-        """What the scan will do, as `Scan.explain`, and what it reads of the log."""
+        """What the scan will do, as `Scan.explain`, and what it reads of each shard of the log."""
         log = Log.of(self.snapshot)
-        return super().explain() + ("" if log is None else f"\n  write-ahead log: {log}")
+        if log is None:
+            return super().explain()
+        return "\n".join([super().explain(), f"  write-ahead log: {log}", *(f"    {part}" for part in log_parts(self.snapshot))])
 
 
 def count_rows(snapshot: Snapshot) -> int:

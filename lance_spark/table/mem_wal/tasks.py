@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.display.words import counted as number_of
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, UnsupportedFeatureError
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.fragment import Fragment, LogFragment
 from lance_spark.metadata.inserted_keys import primary_key
+from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.schema.schema import Field, Schema, quoted
@@ -26,10 +27,11 @@ from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.indexed import with_tests
-from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.parts import Parts, whole_parts
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, MIN_TASK_BYTES, ScanPlan, plan_parts, plan_tasks
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.task import ScanTask, counted
+from lance_spark.table.versions.log_rows import check_no_places
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, has_log, shards_of
 
@@ -64,28 +66,35 @@ class StoredRows:
                 kept &= ~batch.column(TOMBSTONE).to_numpy(zero_copy_only=False)
             if self.shards:
                 kept[all_keys(self.shards).superseded(batch, self.rank)] = False
-            if kept.any():
+            number = int(np.count_nonzero(kept))
+            cost.rows -= batch.num_rows - number
+            cost.log_rows += number if self.rank > TABLE_RANK else 0
+            if number:
                 yield (batch if kept.all() else keep_rows(batch, pa.array(kept))).select(list(self.given))
 
 
 @dataclass(frozen=True)
 class LoggedRows:
-    """The newest rows of the entries of a shard that satisfy the predicate."""
+    """The newest rows of the entries of a shard that satisfy the predicate. The columns `missing`, such as row ids, are null."""
 
     entries: Entries
     predicate: Predicate | None
     given: Schema
+    missing: Schema
     num_rows: int = 0
     num_bytes: int = 0
 
     def read(self, cost: Cost) -> Iterator[pa.RecordBatch]:
         """The rows as one batch. `cost` counts them."""
         rows = self.entries.newest()
+        for absent in self.missing.to_arrow():
+            rows = rows.append_column(absent, pa.nulls(rows.num_rows, absent.type))
         kept = pc.invert(rows.column(TOMBSTONE))
         if self.predicate is not None:
             kept = pc.and_kleene(kept, evaluate(self.predicate, rows))
         found = keep_rows(rows, kept)
         cost.rows += found.num_rows
+        cost.log_rows += found.num_rows
         if found.num_rows:
             yield Projection(self.given).project(found) if self.given.fields else found.select([])
 
@@ -168,9 +177,7 @@ def plan_merged(log: Log, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_T
 
 
 def _check(snapshot: Snapshot, plan: ScanPlan) -> None:
-    if any(f.id in ROW_COLUMN_IDS for f in plan.fields_to_read(snapshot).fields):
-        what = "rows of its write-ahead log have no row ids, addresses and versions yet"
-        raise UnsupportedFeatureError(f"{snapshot}: {what}; merge the log first, or read the table without it by mem_wal=base")
+    check_no_places(snapshot, plan.fields_to_read(snapshot))
     if plan.fragments is not None:
         raise InvalidOptionError(f"{snapshot}: its write-ahead log has rows of no fragment; to read single fragments, set mem_wal=base")
 
@@ -180,7 +187,7 @@ class LogTable:
     """An SSTable as a table with the columns of the table that the log belongs to: fields have equal ids in both."""
 
     snapshot: Snapshot
-    parts: tuple[Part, ...]
+    parts: Parts
     has_tombstones: bool
 
 
@@ -204,7 +211,7 @@ class Log:
 
     def __str__(self) -> str:
         tables = [table for shard in self.shards for table in shard.tables]
-        rows = sum(part.num_rows for table in tables for part in table.parts)
+        rows = sum(table.parts.num_rows for table in tables)
         entries = sum(len(shard.entries.paths) for shard in self.shards)
         parts = [number_of(rows, "row"), number_of(len(tables), "SSTable"), number_of(entries, "log file")]
         return "{} in {}, and {}, of ".format(*parts) + number_of(len(self.shards), "shard")
@@ -254,14 +261,19 @@ def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
         if f.id in there and there[f.id].logical_type != f.logical_type:
             what = f"{there[f.id].logical_type} in this SSTable and {f.logical_type} in the table"
             raise CorruptFileError(f"{own}: the column {f.name!r} is {what}; mem_wal=base reads the table without it")
-    fragments: Sequence[Fragment] = own.manifest.fragments
+    parts = whole_parts(own)
+    fragments: Sequence[Fragment] = parts.fragments
     if tombstone is not None:
         # A column that the table got later may have the id of the column of tombstones.
         number = max(schema.max_field_id, own.manifest.schema.max_field_id) + 1
         schema = Schema((*schema.fields, replace(tombstone, id=number)), schema.metadata)
         fragments = [_with_id(fragment, tombstone.id, number) for fragment in fragments]
-    parts = tuple(Part(f, 0, rows) for f, rows in zip(fragments, all_live_rows(own).tolist()) if rows)
+    parts = Parts.whole(Fragments(_of_log(fragment) for fragment in fragments), parts.rows)
     return LogTable(replace(own, manifest=replace(own.manifest, schema=schema)), parts, tombstone is not None)
+
+
+def _of_log(fragment: Fragment) -> Fragment:
+    return LogFragment(fragment.id, fragment.files, fragment.physical_rows, fragment.deletion, overlays=fragment.overlays)
 
 
 def _with_id(fragment: Fragment, old: int, new: int) -> Fragment:
@@ -302,5 +314,6 @@ class _Reads:
             fields = self.inner.fields_to_read(snapshot)
             stored = Schema(tuple(f for f in fields.fields if f.id not in ROW_COLUMN_IDS), fields.metadata)
             entries = shard.entries.of(stored)
-            pieces.append(LoggedRows(entries, with_tests(snapshot, self._plan.predicate), self._given))
+            missing = Schema(tuple(f for f in fields.fields if f.id in ROW_COLUMN_IDS))
+            pieces.append(LoggedRows(entries, with_tests(snapshot, self._plan.predicate), self._given, missing))
         return pieces

@@ -19,8 +19,9 @@ FragmentName = tuple[str, int]
 class Cost:
     """The cost of reading a task so far.
 
-    `rows` are those that satisfy the filter, within the limit of the task. `waiting` are the seconds that its reading thread has waited
-    for the store, and `decoding` the other seconds in which this thread was reading.
+    `rows` are those that satisfy the filter, within the limit of the task, and `log_rows` those of them that are of a write-ahead log.
+    `waiting` are the seconds that its reading thread has waited for the store, and `decoding` the other seconds in which this thread was
+    reading.
 
     `bytes` and `pages` are those of the fragments, without those `elsewhere`, which count for another task with rows of the same fragment.
     So the sums over all tasks of a scan count each fragment once.
@@ -33,6 +34,7 @@ class Cost:
     pages: int = 0
     waiting: float = 0.0
     decoding: float = 0.0
+    log_rows: int = 0
 
     def add(self, fragment: FragmentName, counts: Counts) -> None:
         """Add the cost of reading rows of a fragment."""
@@ -44,7 +46,7 @@ class Cost:
     def include(self, other: Cost) -> None:
         """Add the cost of another task."""
         self.counts.add(other.counts)
-        for name in ("rows", "bytes", "pages", "waiting", "decoding"):
+        for name in ("rows", "bytes", "pages", "waiting", "decoding", "log_rows"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def timed(self, batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lance_spark.index.answer import Answer
+from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import live_by_id
-from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.parts import all_live_rows, live_by_id
+from lance_spark.table.scan.plan import ScanPlan, left_by_bounds, parts_at
 from lance_spark.table.versions.snapshot import Snapshot
 
 _SHOWN = 400
@@ -22,8 +25,15 @@ def explain(snapshot: Snapshot, plan: ScanPlan) -> str:
         lines += [f"  {line}" for line in index_lines(answer, live)]
     elif plan.predicate is not None:
         lines.append("  indexes: none")
-    scanned = [rows for fragment, rows in live.items() if answer is None or fragment not in answer.covered]
-    lines.append(f"  scanned: {sum(scanned)} rows in {len(scanned)} fragments")
+    counts, ids = all_live_rows(snapshot), snapshot.manifest.lazy_fragments.ids
+    chosen = np.ones(len(ids), np.bool_) if answer is None else ~np.isin(ids, offsets_of(answer.covered))
+    if plan.predicate is None:
+        rows, number = int(counts[chosen].sum()), int(chosen.sum())
+    else:
+        parts, used = left_by_bounds(snapshot, plan, parts_at(snapshot, np.flatnonzero(chosen), counts))
+        rows, number = sum(part.num_rows for part in parts), len(parts)
+        lines += [f"  {used}"] if used else []
+    lines.append(f"  scanned: {rows} rows in {number} fragments")
     return "\n".join(lines)
 
 

@@ -16,8 +16,10 @@ import pyarrow as pa
 from lance_spark.arrow.selection import keep
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file import open_data_file
+from lance_spark.file.held_file import HeldFile, HeldReader
+from lance_spark.file.overlaid import has_overlays, overlaid
 from lance_spark.metadata.deletion_file import read_deletions
-from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.fragment import DataFile, Fragment, LogFragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import addresses_of
 from lance_spark.metadata.row_columns import (
@@ -75,13 +77,14 @@ class FragmentReader:
         self._locations = locations
         self._stable_row_ids = stable_row_ids
         self._first_row = first_row
-        self._files: dict[str, DataFileReader] = {}
+        self._files: dict[str, DataFileReader | HeldReader] = {}
+        self._overlays: dict[str, DataFileReader] = {}
         self._sequences: dict[int, RowIds | RowVersions | None] = {}
 
     def counts(self) -> Counts:
         """The cost of reading so far. Files that were not opened count with their size from the manifest."""
         total = Counts(bytes=sum(f.size or 0 for f in self._fragment.files if f.path not in self._files))
-        for reader in self._files.values():
+        for reader in (*self._files.values(), *self._overlays.values()):
             total.add(reader.counts)
         return total
 
@@ -105,6 +108,8 @@ class FragmentReader:
         for parts, count in self._from_files(columns, rows, batch_rows):
             chosen = rows[done : done + count]
             done += count
+            if self._fragment.overlays:
+                parts = overlaid(parts, columns.stored_fields, self._fragment, _numbers(chosen), self._open_overlay)
             drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))] if len(dropped) else dropped
             if len(drop) == count:
                 continue
@@ -136,12 +141,14 @@ class FragmentReader:
         positions: np.ndarray = offsets - before
         return positions
 
-    def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
+    def prune_pages(
+        self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool], only_bounds: bool = False
+    ) -> spans.Spans | None:
         """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); None if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]
-        if len(files) != 1:
+        if len(files) != 1 or (self._fragment.overlays and has_overlays(self._fragment, field)):
             return None
-        offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match)
+        offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match, only_bounds)
         if offsets is None:
             return None
         live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
@@ -150,6 +157,8 @@ class FragmentReader:
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
         """The values of a calculated column for these rows of the files."""
         fragment = self._fragment
+        if isinstance(fragment, LogFragment) and not (fragment.has_addresses and field_id == ROW_ADDRESS):
+            return pa.nulls(len(rows), pa.uint64())
         if field_id == FRAGMENT_ID:
             return pa.repeat(pa.scalar(fragment.id, pa.int32()), len(rows))
         if field_id == ROW_ADDRESS or (field_id == ROW_ID and not self._stable_row_ids):
@@ -196,14 +205,19 @@ class FragmentReader:
                     parts.setdefault(field.id, []).append(array)
             yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
 
-    def _open(self, file: DataFile) -> DataFileReader:
+    def _open(self, file: DataFile) -> DataFileReader | HeldReader:
         if file.path not in self._files:
-            reader = _open(file, self._locations)
+            reader = HeldReader(file) if isinstance(file, HeldFile) else _open(file, self._locations)
             if reader.num_rows != self._total:
                 raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
             file.check_version(reader.version)
             self._files[file.path] = reader
         return self._files[file.path]
+
+    def _open_overlay(self, file: DataFile) -> DataFileReader:
+        if file.path not in self._overlays:
+            self._overlays[file.path] = _open(file, self._locations)
+        return self._overlays[file.path]
 
 
 def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, np.ndarray]:

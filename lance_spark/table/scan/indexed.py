@@ -25,6 +25,7 @@ from lance_spark.index.vector.vectors import vector_type
 from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.manifest import overlaid_fragments
 from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.predicate import Formula, Predicate
 from lance_spark.predicate.one_column import columns_of, over_values, substituted, without_not
@@ -141,7 +142,8 @@ class Segments:
     @cached_property
     def _usable(self) -> Sequence[Segment]:
         """The segments that may be asked or searched."""
-        existing = BitMap(self._places)
+        # An index may have the values from before an overlay.
+        existing = BitMap(self._places) - BitMap(f.id for f in overlaid_fragments(self._snapshot.manifest))
         found = []
         for index, now in self._with_present_fragments():
             kind, built_from, covered = kind_of(index.details_type, index.details), fragments_of(index), fragments_of(now)

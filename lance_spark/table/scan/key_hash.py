@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.arrow.types import is_bytes
+from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.murmur3 import murmur3
 
-_BITS_PER_KEY, _MIN_BITS, _MAX_BITS = 32, 1 << 16, 1 << 28
-"""Bits of the filter: most are not set, so that it stops most other rows. It takes 8 KiB to 32 MiB."""
+_MIN_SLOTS, _MAX_SLOTS = 1 << 10, 1 << 22
+"""Slots of the table by which hashes are found: twice as many as keys, so that most other rows end at an empty one. At most 16 MiB."""
 
 _U = np.uint64
 _STEP, _FIRST, _SECOND = _U(0x9E3779B97F4A7C15), _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
+_30, _27, _31 = _U(30), _U(27), _U(31)
 
 
 def key_hashes(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray | None]:
@@ -33,9 +35,8 @@ def key_hashes(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray | No
             here = column.is_valid().to_numpy(zero_copy_only=False)
             valid = here if valid is None else valid & here
         for words in _words(column):
-            hashes += _STEP
-            hashes ^= words
-            _mix(hashes)
+            assert len(words) == len(hashes)
+            _mix(hashes, np.ascontiguousarray(words))
     return hashes, valid
 
 
@@ -46,12 +47,14 @@ def are_hashed(t: pa.DataType) -> bool:
     return bool((numbers or plain) and t != pa.uint64())
 
 
-def _mix(hashes: np.ndarray) -> None:
-    """Mix the bits of each hash in place, as SplitMix64 does."""
-    for shift, factor in ((30, _FIRST), (27, _SECOND)):
-        hashes ^= hashes >> _U(shift)
-        hashes *= factor
-    hashes ^= hashes >> _U(31)
+@kernel
+def _mix(hashes: np.ndarray, words: np.ndarray) -> None:
+    """Mix a word into each hash in place, as SplitMix64 does. There are as many words as hashes."""
+    for i in range(len(hashes)):
+        mixed = (hashes[i] + _STEP) ^ words[i]
+        mixed = (mixed ^ (mixed >> _30)) * _FIRST
+        mixed = (mixed ^ (mixed >> _27)) * _SECOND
+        hashes[i] = mixed ^ (mixed >> _31)
 
 
 def _words(column: pa.Array) -> list[np.ndarray]:
@@ -68,7 +71,7 @@ def _words(column: pa.Array) -> list[np.ndarray]:
     if pa.types.is_date32(t):
         column = column.view(pa.int32())
     column = column.view(pa.int64()) if pa.types.is_timestamp(t) else column.cast(pa.int64())
-    return [pc.fill_null(column, 0).to_numpy(zero_copy_only=False).view(np.uint64)]
+    return [(pc.fill_null(column, 0) if column.null_count else column).to_numpy(zero_copy_only=False).view(np.uint64)]
 
 
 def _of_bytes(column: pa.LargeBinaryArray) -> np.ndarray:
@@ -77,6 +80,23 @@ def _of_bytes(column: pa.LargeBinaryArray) -> np.ndarray:
     ends = np.frombuffer(offsets or bytes(8), "<i8", len(column) + 1, column.offset * 8)
     murmur3(np.frombuffer(data or b"", np.uint8), ends, hashes)
     return hashes.view(np.uint64)
+
+
+@kernel
+def _find(hashes: np.ndarray, shift: np.uint64, starts: np.ndarray, known: np.ndarray, rows: np.ndarray, places: np.ndarray) -> int:
+    """Find each hash in `known`, where those of a slot, the first bits, begin at its number in `starts`. Returns how many are there.
+
+    `rows` and `places` have room for all hashes.
+    """
+    count = 0
+    for i in range(len(hashes)):
+        slot = np.int64(hashes[i] >> shift)
+        for place in range(starts[slot], starts[slot + 1]):
+            if known[place] == hashes[i]:
+                rows[count], places[count] = i, place
+                count += 1
+                break
+    return count
 
 
 @dataclass(frozen=True)
@@ -88,34 +108,25 @@ class KeySet:
     def find(self, columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the rows whose key may be in the set, and the place of its hash in `hashes`. Keys with nulls are in no set."""
         hashes, valid = key_hashes(columns)
-        slots = hashes >> self._shift
-        found = (self._bits[slots >> _U(3)] >> (slots & _U(7)).astype(np.uint8) & np.uint8(1)).astype(bool)
-        if valid is not None:
-            found &= valid
-        rows = np.flatnonzero(found)
-        wanted = hashes[rows]
-        at = np.searchsorted(self.hashes, wanted)
-        if not len(self.hashes):
-            return rows[:0], at[:0]
-        same = self.hashes[np.minimum(at, len(self.hashes) - 1)] == wanted
-        return rows[same], at[same]
+        rows, places = np.empty((2, len(hashes)), np.int64)
+        count = _find(hashes, self._shift, self._starts, self.hashes, rows, places)
+        rows, places = rows[:count].copy(), places[:count].copy()
+        return (rows, places) if valid is None else (rows[valid[rows]], places[valid[rows]])
 
     @cached_property
-    def _size(self) -> int:
-        """The number of bits of the filter, a power of two."""
-        wanted = max(_MIN_BITS, min(_MAX_BITS, len(self.hashes) * _BITS_PER_KEY))
-        return 1 << (wanted - 1).bit_length()
+    def _slots(self) -> int:
+        """A power of two."""
+        return 1 << (max(_MIN_SLOTS, min(_MAX_SLOTS, 2 * len(self.hashes))) - 1).bit_length()
 
     @cached_property
     def _shift(self) -> np.uint64:
-        return _U(64 - (self._size.bit_length() - 1))
+        return _U(64 - (self._slots.bit_length() - 1))
 
     @cached_property
-    def _bits(self) -> np.ndarray:
-        """A filter that rules out most rows: the bit of each slot that a hash is in."""
-        bits = np.zeros(self._size, dtype=bool)
-        bits[self.hashes >> self._shift] = True
-        return np.packbits(bits, bitorder="little")
+    def _starts(self) -> np.ndarray:
+        """The place of the first hash of each slot, and the number of hashes."""
+        firsts = np.arange(self._slots, dtype=np.uint64) << self._shift
+        return np.append(self.hashes.searchsorted(firsts), len(self.hashes)).astype(np.int32)
 
     def __getstate__(self) -> dict[str, object]:
         return {"hashes": self.hashes}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +14,10 @@ from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Answer
-from lance_spark.metadata.bitmaps import bitmap_of
+from lance_spark.metadata.bitmaps import bitmap_of, offsets_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.locations import Locations
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.one_column import over_values, without_not
@@ -48,6 +50,105 @@ class Part:
         return self.stop - self.start
 
 
+class Parts(Sequence[Part]):
+    """Parts of one table as columns, since a scan may have a million: a fragment is parsed when its part is asked for.
+
+    `firsts` are the `first_row` of each part (None: all unknown). `found` has the rows that an index found, by the place of the part.
+    """
+
+    def __init__(
+        self,
+        fragments: Fragments,
+        starts: np.ndarray,
+        stops: np.ndarray,
+        firsts: np.ndarray | None = None,
+        found: Mapping[int, bytes] = MappingProxyType({}),
+        exact: np.ndarray | None = None,
+    ) -> None:
+        self.fragments = fragments
+        self.starts = starts
+        self.stops = stops
+        self.firsts = firsts
+        self.found = found
+        self.exact = np.zeros(len(starts), np.bool_) if exact is None else exact
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> Parts:
+        """The same parts as columns."""
+        if isinstance(parts, Parts):
+            return parts
+        starts, stops = np.array([(part.start, part.stop) for part in parts], np.int64).reshape(-1, 2).T
+        firsts = np.array([-1 if part.first_row is None else part.first_row for part in parts], np.int64)
+        found = {i: part.found for i, part in enumerate(parts) if part.found is not None}
+        exact = np.array([part.exact for part in parts], np.bool_)
+        return cls(Fragments(part.fragment for part in parts), starts, stops, firsts if (firsts >= 0).all() else None, found, exact)
+
+    @classmethod
+    def whole(cls, fragments: Fragments, rows: np.ndarray, firsts: np.ndarray | None = None) -> Parts:
+        """All `rows` of each fragment."""
+        return cls(fragments, np.zeros(len(rows), np.int64), rows, firsts)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The number of rows of each part."""
+        rows: np.ndarray = self.stops - self.starts
+        return rows
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of all parts."""
+        return int(self.rows.sum())
+
+    def chosen(self, places: np.ndarray | slice, starts: np.ndarray | None = None, stops: np.ndarray | None = None) -> Parts:
+        """The parts at these places, or those rows of them that are from `starts` to `stops`."""
+        numbers = (range(len(self))[places] if isinstance(places, slice) else places.tolist()) if self.found else ()
+        found = {i: self.found[place] for i, place in enumerate(numbers) if place in self.found}
+        starts, stops = self.starts[places] if starts is None else starts, self.stops[places] if stops is None else stops
+        firsts = None if self.firsts is None else self.firsts[places]
+        return Parts(self.fragments.chosen(places), starts, stops, firsts, found, self.exact[places])
+
+    def without_firsts(self) -> Parts:
+        """The same parts; the number of their first row is not needed."""
+        return self if self.firsts is None else Parts(self.fragments, self.starts, self.stops, None, self.found, self.exact)
+
+    def with_found(self, found: Mapping[int, bytes], stops: np.ndarray, exact: np.ndarray) -> Parts:
+        """Parts of the same fragments from their first row on."""
+        return Parts(self.fragments, np.zeros(len(stops), np.int64), stops, self.firsts, found, exact)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Part: ...
+    @overload
+    def __getitem__(self, index: slice) -> Parts: ...
+    def __getitem__(self, index: int | slice) -> Part | Parts:
+        if isinstance(index, slice):
+            return self.chosen(index)
+        i = range(len(self))[index]
+        first = None if self.firsts is None else int(self.firsts[i])
+        return Part(self.fragments[i], int(self.starts[i]), int(self.stops[i]), self.found.get(i), bool(self.exact[i]), first)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Arrays would be pickled one by one, which takes longer than their bytes are worth.
+        numbers = [self.starts, self.stops, *(() if self.firsts is None else (self.firsts,))]
+        return _unpickled, (self.fragments, np.concatenate(numbers).tobytes(), dict(self.found), self.exact.tobytes())
+
+
+def _unpickled(fragments: Fragments, numbers: bytes, found: dict[int, bytes], exact: bytes) -> Parts:
+    columns = np.frombuffer(numbers, np.int64).reshape(-1, len(fragments)) if len(fragments) else np.empty((2, 0), np.int64)
+    return Parts(fragments, columns[0], columns[1], columns[2] if len(columns) > 2 else None, found, np.frombuffer(exact, np.bool_))
+
+
+NO_PARTS = Parts.of(())
+
+
 def live_rows(fragment: Fragment, locations: Locations) -> int:
     """The number of rows in the fragment that are not deleted, from the manifest unless an old writer left it out."""
     deleted = 0 if fragment.deletion is None else fragment.deletion.num_deleted
@@ -56,6 +157,13 @@ def live_rows(fragment: Fragment, locations: Locations) -> int:
     if deleted > fragment.physical_rows:
         raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, but {deleted} deleted rows")
     return fragment.physical_rows - deleted
+
+
+def whole_parts(snapshot: Snapshot) -> Parts:
+    """All rows of the version: a part for each fragment with rows."""
+    rows = all_live_rows(snapshot)
+    chosen = np.flatnonzero(rows)
+    return Parts.whole(snapshot.manifest.lazy_fragments.chosen(chosen), rows[chosen])
 
 
 def all_live_rows(snapshot: Snapshot) -> np.ndarray:
@@ -102,32 +210,36 @@ def _bounds(snapshot: Snapshot, path: tuple[str, ...]) -> PageBounds | None:
     return PageBounds(pa.array(first), pa.array(first + np.where(physical > 0, physical, 2**32).astype(np.uint64) - np.uint64(1)))
 
 
-P = TypeVar("P", bound=Part)
-
-
-def left_by(answer: Answer, parts: Sequence[P]) -> list[P]:
+def left_by(answer: Answer, parts: Parts) -> Parts:
     """The parts, whole fragments, with only the rows that an answer of indexes leaves in them."""
-    left = []
-    for part in parts:
-        fragment = part.fragment.id
-        if fragment not in answer.covered:
-            left.append(part)
-        elif (rows := answer.rows.get(fragment)) is not None:
-            left.append(replace(part, stop=len(rows), found=rows.serialize(), exact=fragment in answer.exact))
-    return left
+    ids = parts.fragments.ids
+    covered = np.isin(ids, offsets_of(answer.covered))
+    left = parts.chosen(np.flatnonzero(~covered | np.isin(ids, list(answer.rows))))
+    found, stops, exact = {}, left.stops.copy(), left.exact.copy()
+    for i, number in enumerate(left.fragments.ids.tolist()):
+        if number in answer.covered:
+            rows = answer.rows[number]
+            found[i], stops[i], exact[i] = rows.serialize(), len(rows), number in answer.exact
+    return left.with_found(found, stops, exact)
 
 
-def without_deleted(part: Part, locations: Locations) -> Part:
-    """The part, whose rows an index found, without deleted rows."""
-    if part.fragment.deletion is None or part.found is None:
-        return part
-    rows = BitMap.deserialize(part.found) - bitmap_of(read_deletions(part.fragment, locations))
-    return replace(part, stop=len(rows), found=rows.serialize())
+def without_deleted(parts: Parts, locations: Locations) -> Parts:
+    """The parts without deleted rows among those that an index found."""
+    found, stops = dict(parts.found), parts.stops.copy()
+    for i in found:
+        if (fragment := parts.fragments[i]).deletion is not None:
+            rows = BitMap.deserialize(found[i]) - bitmap_of(read_deletions(fragment, locations))
+            found[i], stops[i] = rows.serialize(), len(rows)
+    return parts.with_found(found, stops, parts.exact) if found else parts
 
 
-def with_own_rows(part: Part) -> Part:
-    """The part, without the rows of other parts in `found`."""
-    if part.found is None:
-        return part
-    rows = BitMap.deserialize(part.found)
-    return replace(part, start=0, stop=part.num_rows, found=rows[part.start : part.stop].serialize())
+def with_own_rows(parts: Parts) -> Parts:
+    """The parts, without the rows of other parts in `found`."""
+    if not parts.found:
+        return parts
+    found, starts, stops = {}, parts.starts.copy(), parts.stops.copy()
+    for i, data in parts.found.items():
+        rows = BitMap.deserialize(data)
+        found[i] = rows[int(starts[i]) : int(stops[i])].serialize()
+        starts[i], stops[i] = 0, stops[i] - starts[i]
+    return Parts(parts.fragments, starts, stops, parts.firsts, found, parts.exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,13 +12,14 @@ import pyarrow as pa
 from lance_spark.errors import SchemaMismatchError, check_at_least, check_type
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, with_row_columns
 from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import Part, all_live_rows, left_by, live_rows, may_have, with_own_rows, without_deleted
-from lance_spark.table.scan.task import ScanTask
+from lance_spark.table.scan.parts import NO_PARTS, Part, Parts, all_live_rows, left_by, live_rows, may_have, with_own_rows, without_deleted
+from lance_spark.table.scan.selection import with_matching_pages
+from lance_spark.table.scan.task import Common, ScanTask
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -162,14 +164,9 @@ def fields_with(fields: tuple[Field, ...], more: Iterable[Field]) -> tuple[Field
     return (*fields, *(f for f in more if f.id not in there))
 
 
-def _parts(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> list[Part]:
-    """All rows of fragments: a part for each place in `chosen`. `counts` are the rows of all fragments, from `all_live_rows`.
-
-    Only these fragments are parsed: a table may have a million.
-    """
-    fragments = snapshot.manifest.lazy_fragments
-    rows, firsts = counts[chosen], (np.cumsum(counts) - counts)[chosen]
-    return [Part(fragments[i], 0, n, first_row=first) for i, n, first in zip(chosen.tolist(), rows.tolist(), firsts.tolist())]
+def parts_at(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> Parts:
+    """All rows of fragments: a part for each place in `chosen`. `counts` are the rows of all fragments, from `all_live_rows`."""
+    return Parts.whole(snapshot.manifest.lazy_fragments.chosen(chosen), counts[chosen], (np.cumsum(counts) - counts)[chosen])
 
 
 def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
@@ -187,13 +184,18 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     if plan.predicate is None:
         window, offset, limit = _window(plan), 0, None
         parts = parts if window == (0, None) else cut(parts, *window)
-    parts = [part for part in parts if part.num_rows]
+    parts = parts.chosen(np.flatnonzero(parts.rows))
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = plan.counts_rows and not fields.fields
-    one, whole = offset or limit is not None or counting, plan.fragments is not None
-    groups = [parts] if one else pack(parts, fields, cores, max_bytes, first, whole)
-    task = _task(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
-    return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
+    widths = row_bytes(parts, fields)
+    if offset or limit is not None or counting or not len(parts):
+        pieces = whole_pieces(parts)
+    else:
+        always = None if first is None else float((parts.rows * row_bytes(parts, first)).sum())
+        sizes, whole = work_of(parts, widths), plan.fragments is not None
+        pieces = grouped(parts.starts, parts.stops, sizes, cores, max_bytes, always, whole)
+    common = _common(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
+    return _tasks(common, pieces.groups(parts), pieces.sums(pieces.rows), pieces.sums(pieces.rows * widths[pieces.places]), plan, snapshot)
 
 
 def _fragments_of(snapshot: Snapshot, plan: ScanPlan, counts: np.ndarray) -> np.ndarray:
@@ -214,7 +216,7 @@ def _window(plan: ScanPlan) -> tuple[int, int | None]:
     return plan.offset, plan.limit if plan.order else _least(plan.limit, plan.task_limit)
 
 
-def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray) -> tuple[ScanPlan, list[Part], str]:
+def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray) -> tuple[ScanPlan, Parts, str]:
     """The parts of the chosen fragments, without those that the window or scalar indexes leave out, and what explain says of the indexes.
 
     Parts at the ends of the window are whole. The plan has no predicate any more if the indexes decide it for all parts.
@@ -226,27 +228,48 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
         first = int(np.searchsorted(ends, offset, "right"))
         before = int(ends[first - 1]) if first else 0
         moved = replace(plan, offset=plan.offset - before) if before else plan
-        return moved, _parts(snapshot, chosen[first:last], counts), ""
+        return moved, parts_at(snapshot, chosen[first:last], counts), ""
     answer = look_up(snapshot, plan.predicate) if plan.use_scalar_index and snapshot.manifest.indexes else None
     if answer is None:
-        return plan, _parts(snapshot, chosen, counts), ""
+        parts, skipped = left_by_bounds(snapshot, plan, parts_at(snapshot, chosen, counts))
+        return plan, parts, skipped
     ids = snapshot.manifest.lazy_fragments.ids[chosen]
     covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(ids) else np.ones(len(ids), np.bool_)
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
-    left = left_by(answer, _parts(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
-    if not all(part.exact for part in left):
+    left = left_by(answer, parts_at(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
+    if not covered.all():
+        is_found = np.isin(np.arange(len(left)), list(left.found))
+        scanned, skipped = left_by_bounds(snapshot, plan, left.chosen(np.flatnonzero(~is_found)))
+        left = left.chosen(np.flatnonzero(is_found | np.isin(left.fragments.ids, scanned.fragments.ids)))
+        used = f"{used}, {skipped}" if skipped else used
+    if not left.exact.all():
         return plan, left, used
     plan = replace(plan, predicate=None)
     exact = plan.limit is not None or plan.offset or plan.task_limit is not None or not plan.fields_to_read(snapshot).fields
-    return plan, [without_deleted(part, snapshot.locations) for part in left] if exact else left, used
+    return plan, without_deleted(left, snapshot.locations) if exact else left, used
+
+
+def left_by_bounds(snapshot: Snapshot, plan: ScanPlan, parts: Parts) -> tuple[Parts, str]:
+    """The parts, whole fragments, that the bounds of pages leave for the predicate of the plan, and what explain says of it.
+
+    With a limit, tasks look at the bounds: the first fragments may be enough.
+    """
+    if plan.predicate is None or plan.limit is not None or plan.task_limit is not None:
+        return parts, ""
+    fields = plan.fields_to_read(snapshot)
+    size = float((parts.rows * row_bytes(parts, fields)).sum())
+    left = with_matching_pages(snapshot, plan.predicate, fields, parts, size)
+    return left, f"bounds of pages: {len(left)} of {len(parts)} fragments" if len(left) < len(parts) else ""
 
 
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Collection[int]) -> list[ScanTask]:
     """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
-    task = _task(snapshot, plan, plan.fields_to_read(snapshot))
+    common = _common(snapshot, plan, plan.fields_to_read(snapshot))
     counts = all_live_rows(snapshot)
     chosen = np.flatnonzero((counts > 0) & np.isin(snapshot.manifest.lazy_fragments.ids, list(fragments)))
-    return [_with_parts(task, [part], plan, snapshot) for part in _parts(snapshot, chosen, counts)]
+    parts = parts_at(snapshot, chosen, counts)
+    groups = [parts[i : i + 1] for i in range(len(parts))]
+    return _tasks(common, groups, parts.rows, parts.rows * row_bytes(parts, common.fields), plan, snapshot)
 
 
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
@@ -257,17 +280,17 @@ def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]
 
 def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part]) -> ScanTask:
     """A single task for these parts, with no limit but that of a task."""
-    task = _task(snapshot, plan, plan.fields_to_read(snapshot), limit=plan.task_limit)
-    return _with_parts(task, parts, plan, snapshot)
+    common, parts = _common(snapshot, plan, plan.fields_to_read(snapshot), limit=plan.task_limit), Parts.of(parts)
+    size = (parts.rows * row_bytes(parts, common.fields)).sum(keepdims=True)
+    return _tasks(common, [parts], parts.rows.sum(keepdims=True), size, plan, snapshot)[0]
 
 
-def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0, limit: int | None = None, indexes: str = "") -> ScanTask:
-    """A task of the plan without rows."""
-    return ScanTask(
+def _common(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0, limit: int | None = None, indexes: str = "") -> Common:
+    """What the tasks of the plan have in common."""
+    return Common(
         table=str(snapshot),
         pin=snapshot.pin,
         locations=snapshot.locations,
-        parts=(),
         fields=fields,
         given=fields if plan.counts_rows else plan.fields(snapshot),
         predicate=with_tests(snapshot, plan.predicate),
@@ -284,97 +307,149 @@ def _least(a: int | None, b: int | None) -> int | None:
     return min((x for x in (a, b) if x is not None), default=None)
 
 
-def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
-    """The task for these parts."""
-    parts = [with_own_rows(part) for part in parts]
-    rows = sum(part.num_rows for part in parts)
-    size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
-    if plan.order and task.limit is not None and task.limit < rows:
+def _tasks(
+    common: Common, groups: Sequence[Parts], rows: np.ndarray, sizes: np.ndarray, plan: ScanPlan, snapshot: Snapshot
+) -> list[ScanTask]:
+    """A task for each group of parts, with the numbers of their rows and of the bytes to be read."""
+    ordered, most = common, common.limit
+    if plan.order and most is not None and (rows > most).any():
         known = plan.known(snapshot)
         keys = [key.column.quoted for key in plan.order]
         first = known.select([*keys, *(() if plan.predicate is None else plan.predicate.columns)])
-        task = replace(task, order=plan.order, first=first, fields=task.given)
-    kept = tuple(parts) if task.fields.fields else ()
-    return replace(task, parts=kept, num_rows=rows if task.limit is None else min(rows, task.limit), num_bytes=size)
+        ordered = replace(common, order=plan.order, first=first, fields=common.given)
+    reads, numbers = bool(common.fields.fields), any(f.id == ROW_OFFSET for f in common.fields.fields)
+    tasks = []
+    for parts, count, size in zip(groups, rows.tolist(), sizes.tolist()):
+        own = with_own_rows(parts if numbers else parts.without_firsts()) if reads else NO_PARTS
+        fits = most is None or count <= most
+        tasks.append(ScanTask(common if fits else ordered, own, count if most is None else min(count, most), int(size)))
+    return tasks
 
 
-def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
+def cut(parts: Parts, offset: int, limit: int | None) -> Parts:
     """The rows `offset` to `offset + limit` of `parts`."""
-    kept, before = [], 0
-    stop = None if limit is None else offset + limit
-    for part in parts:
-        first = max(offset - before, 0)
-        last = part.num_rows if stop is None else min(part.num_rows, stop - before)
-        if first < last:
-            kept.append(replace(part, start=part.start + first, stop=part.start + last))
-        before += part.num_rows
-    return kept
+    before = np.cumsum(parts.rows) - parts.rows
+    firsts = np.maximum(offset - before, 0)
+    lasts = parts.rows if limit is None else np.minimum(parts.rows, offset + limit - before)
+    kept = np.flatnonzero(firsts < lasts)
+    return parts.chosen(kept, parts.starts[kept] + firsts[kept], parts.starts[kept] + lasts[kept])
 
 
-def pack(
-    parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None, whole: bool = False
-) -> list[list[Part]]:
+def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None) -> list[Parts]:
     """`grouped` for parts of one table. The fields `first` (None: all) are read for every row."""
-    return grouped(parts, row_bytes(parts, fields), cores, max_bytes, None if first is None else row_bytes(parts, first), whole)
+    parts = Parts.of(parts)
+    always = None if first is None else float((parts.rows * row_bytes(parts, first)).sum())
+    return grouped(parts.starts, parts.stops, work_of(parts, row_bytes(parts, fields)), cores, max_bytes, always).groups(parts)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Groups of parts: each piece is the rows from `starts` to `stops` of the part at a place, `bounds` are those of the groups."""
+
+    places: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    bounds: list[int]
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The number of rows of each piece."""
+        rows: np.ndarray = self.stops - self.starts
+        return rows
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """The sum of the values of the pieces of each group."""
+        ends = np.concatenate([[0], np.cumsum(values)])[self.bounds]
+        return np.diff(ends)
+
+    def groups(self, parts: Parts) -> list[Parts]:
+        """The groups of these parts."""
+        whole = parts if len(self.places) == len(parts) else parts.chosen(self.places, self.starts, self.stops)
+        return [whole[start:stop] for start, stop in itertools.pairwise(self.bounds)]
+
+
+def whole_pieces(parts: Parts) -> Pieces:
+    """All parts in one group."""
+    return Pieces(np.arange(len(parts)), parts.starts, parts.stops, [0, len(parts)])
 
 
 def grouped(
-    parts: Sequence[Part], widths: Sequence[float], cores: int, max_bytes: int, first: Sequence[float] | None = None, whole: bool = False
-) -> list[list[Part]]:
-    """The rows of `parts` in groups of about equal work, in order: small parts are joined, large ones are split.
+    starts: np.ndarray,
+    stops: np.ndarray,
+    sizes: np.ndarray,
+    cores: int,
+    max_bytes: int,
+    always: float | None = None,
+    whole: bool = False,
+) -> Pieces:
+    """The rows of parts in groups of about equal work, in order: small parts are joined, large ones are split.
 
     Normally there are `cores` times 1 to `TASKS_PER_CORE` groups, so that all cores finish at about the same time;
-    fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. `widths` are the
-    bytes of a row of each part (see `row_bytes`); `first` (None: all) are those that are read of every row, while the others are
-    read of rows that satisfy the predicate, which are assumed to be few. With
-    `whole`, no part is split.
+    fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. `sizes` are the
+    bytes that are read of each part, see `work_of`. Of these, `always` (None: all) are read of every row, while the others are
+    read of rows that satisfy the predicate, which are assumed to be few. With `whole`, no part is split.
     """
-    sizes = [_work(part, width) for part, width in zip(parts, widths)]
-    work = sum(sizes) + _OPEN_BYTES * len(sizes)
-    always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, first))
+    ends = np.cumsum(sizes + _OPEN_BYTES)
+    work = float(ends[-1]) if len(ends) else 0.0
+    always = work if always is None else always
     rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
-    target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
+    target = min(max(work / (cores * rounds), MIN_TASK_BYTES), max_bytes)
     # Sizes in a manifest are untrusted: they must not make the number of tasks of a part unbounded.
-    target = max(target, max(sizes, default=0) // _MAX_PIECES)
+    target = max(target, float(sizes.max(initial=0)) // _MAX_PIECES)
     slack = target // 16  # a task may be about 6% longer, which costs less than another task
-    groups: list[list[Part]] = []
-    room = 0
-    for part, size in zip(parts, sizes):
-        start = part.start
-        while start < part.stop:
-            rest = size * (part.stop - start) // part.num_rows + _OPEN_BYTES
-            # Do not split off less than `slack`, neither from a group nor from a part.
-            if room <= 0 or (room <= slack and rest > room + slack):
-                groups.append([])
-                room = target
-            stop = part.stop if whole or rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
-            groups[-1].append(part if (start, stop) == (part.start, part.stop) else replace(part, start=start, stop=stop))
-            room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
-            start = stop
-    return groups
+    # A group ends after some rows of a part, or before its first one. `done` is the work of the groups before.
+    places: list[int] = []
+    taken: list[int] = []
+    place, row, done = 0, 0, 0.0
+    while place < len(ends):
+        # It takes whole parts while there is room. Do not split off less than `slack`, neither from a group nor from a part.
+        closed, full = int(np.searchsorted(ends, done + target)) + 1, int(np.searchsorted(ends, done + target + slack, "right"))
+        start, row = row, 0
+        if full < min(closed, len(ends)):
+            room = target - (ends[full - 1] - done if full > place else 0)
+            if room <= slack:
+                place = full
+            elif whole:
+                place = full + 1
+            else:
+                rows = int(stops[full] - starts[full])
+                row = (start if full == place else 0) + max(int(rows * room / sizes[full]), 1)
+                place, row = (full, row) if row < rows else (full + 1, 0)
+        else:
+            place = min(closed, full)
+        done = float(ends[place - 1]) if place else 0.0
+        if row:
+            done = float(ends[place]) - _OPEN_BYTES - sizes[place] * (1 - row / (stops[place] - starts[place]))
+        places.append(place)
+        taken.append(row)
+    return _pieces(starts, stops, np.array(places, np.int64), np.array(taken, np.int64))
 
 
-def _work(part: Part, width: float) -> int:
-    """The bytes that are read of a part; for rows that an index found, the chunks that they are in."""
-    if part.found is None:
-        return int(part.num_rows * max(width, 1))  # a row costs its reader at least a byte, even if no column is read
-    return int(max(min(part.num_rows * _CHUNK_BYTES, part.fragment.physical_rows * width), part.num_rows))
+def _pieces(starts: np.ndarray, stops: np.ndarray, places: np.ndarray, taken: np.ndarray) -> Pieces:
+    """The pieces of groups that end after `taken` rows of the part at each place; if these are none, before it."""
+    split = taken > 0
+    at, rows = places[split], taken[split]
+    parts = np.sort(np.concatenate([np.arange(len(starts)), at]), kind="stable")
+    goes_on = parts[1:] == parts[:-1]
+    firsts, lasts = starts[parts], stops[parts]
+    firsts[1:][goes_on] += rows
+    lasts[:-1][goes_on] = starts[at] + rows
+    return Pieces(parts, firsts, lasts, [0, *(places + np.cumsum(split)).tolist()])
 
 
-def row_bytes(parts: Sequence[Part], fields: Schema) -> list[float]:
+def work_of(parts: Parts, widths: np.ndarray) -> np.ndarray:
+    """The bytes that are read of each part; for rows that an index found, the chunks that they are in."""
+    work: np.ndarray = parts.rows * np.maximum(widths, 1)  # a row costs its reader at least a byte, even if no column is read
+    if parts.found:
+        places = np.fromiter(parts.found, np.int64, len(parts.found))
+        rows = parts.rows[places]
+        most = parts.fragments.counts[places, 1] * widths[places]
+        work[places] = np.maximum(np.minimum(rows * float(_CHUNK_BYTES), most), rows)
+    return work
+
+
+def row_bytes(parts: Sequence[Part], fields: Schema) -> np.ndarray:
     """The estimated file bytes per row of these fields in each part; columns of a file are assumed to be of equal size."""
-    ids = {f.id for f in fields.walk()}
-    wanted: dict[tuple[int, ...], int] = {}  # most files have the same fields
-    sizes = []
-    for part in parts:
-        size = 0.0
-        rows = part.fragment.physical_rows
-        for file in part.fragment.files:
-            if file.fields not in wanted:
-                wanted[file.fields] = sum(1 for f in file.fields if f in ids)
-            if wanted[file.fields] and (file.size is None or not rows):
-                size = _UNKNOWN_ROW_BYTES
-                break
-            size += (file.size or 0) * wanted[file.fields] / max(len(file.fields), 1) / max(rows, 1)
-        sizes.append(size)
-    return sizes
+    fragments = Parts.of(parts).fragments
+    size, rows = fragments.column_bytes(frozenset(f.id for f in fields.walk())), fragments.counts[:, 1]
+    return np.where((size < 0) | ((size > 0) & (rows == 0)), _UNKNOWN_ROW_BYTES, np.maximum(size, 0) / np.maximum(rows, 1))

@@ -28,7 +28,7 @@ class Stored:
 
 
 class Projection:
-    """The columns that a scan reads of every fragment: `schema`, and `target` as users see it.
+    """The columns that a scan reads of every fragment: `schema`, and `target` as users see it. Files have the `stored_fields`.
 
     What follows from the schema is computed once, since a table may have many fragments of few rows.
     """
@@ -37,6 +37,7 @@ class Projection:
         self.schema = schema
         self._own = Schema(tuple(f for f in schema.fields if f.id not in ROW_COLUMN_IDS), schema.metadata)
         self.target = schema.to_arrow()
+        self.stored_fields = self._own.fields
         self._of: object = None
         self._stored = Stored({}, ())
 

@@ -1,13 +1,15 @@
 """The rows of fragments that satisfy the predicate of a scan, with late materialisation.
 
 For a window of rows, the predicate's columns are read and evaluated, then the other columns of the matching rows, which are usually few;
-readers take single rows out of pages without decoding the rest.
+readers take single rows out of pages without decoding the rest. The driver skips fragments by the bounds of their pages before it cuts
+tasks: manifests have no statistics, so that it reads the metadata of files, of fragments that are large enough for this to be worth it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep, keep_rows
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
@@ -25,11 +27,21 @@ from lance_spark.reading import spans
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.scan.fragment_reader import FragmentReader, side_by_side
-from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.parts import Part, Parts
 from lance_spark.table.scan.projection import Projection
+from lance_spark.table.versions.snapshot import Snapshot
 
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
+
+_EVALUATED_ROWS = 128 << 10
+"""Rows whose predicate is evaluated at once, if their columns are not too wide (see `DataFileReader.read`): a batch has costs of its own,
+and a megabyte of a column stays in the caches of a core."""
+_MOST_FRAGMENTS = 1 << 10
+"""The driver opens at most so many files, in half a second on a local disk. Tasks look at the bounds of others."""
+_LEAST_BYTES = 4 << 20
+"""To read so many bytes takes ten times as long as the metadata of their file. Smaller fragments are joined in few tasks."""
+_THREADS = 16
 
 
 def rows_of(part: Part, reader: FragmentReader) -> Rows:
@@ -50,14 +62,43 @@ class Selection:
 
     def __init__(self, predicate: Predicate, fields: Schema, given: Schema, batch_rows: int, enough: int = WINDOW_ROWS) -> None:
         self._predicate, self._batch_rows, self._enough = predicate, batch_rows, enough
-        first, rest = _divided(predicate, fields, given)
-        self._first, self._rest = Projection(first), Projection(rest)
-        self._all, self._given = Projection(fields), given.to_arrow()
-        returned = set(given.fields)
+        self._fields, self._returned = fields, given
+
+    @cached_property
+    def _all(self) -> Projection:
+        return Projection(self._fields)
+
+    @cached_property
+    def _given(self) -> pa.Schema:
+        return self._returned.to_arrow()
+
+    @cached_property
+    def _divided(self) -> tuple[Projection, Projection]:
+        first, rest = _divided(self._predicate, self._fields, self._returned)
+        return Projection(first), Projection(rest)
+
+    @property
+    def _first(self) -> Projection:
+        return self._divided[0]
+
+    @property
+    def _rest(self) -> Projection:
+        return self._divided[1]
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        """The places of the first fields that are returned."""
+        returned = set(self._returned.fields)
         # A batch without columns would lose its number of rows.
-        self._kept = [i for i, f in enumerate(first.fields) if f in returned or not given.fields]
-        self._kept_schema = pa.schema([self._first.target.field(i) for i in self._kept])
-        self._conditions = list(_conditions(predicate, first))
+        return [i for i, f in enumerate(self._first.schema.fields) if f in returned or not self._returned.fields]
+
+    @cached_property
+    def _kept_schema(self) -> pa.Schema:
+        return pa.schema([self._first.target.field(i) for i in self._kept])
+
+    @cached_property
+    def _conditions(self) -> list[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:
+        return list(conditions_on_columns(self._predicate, self._first.schema))
 
     def at_once(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with all fields: most of the few rows that an index found do."""
@@ -69,9 +110,11 @@ class Selection:
         """Those of `rows` that satisfy the predicate, with the fields that are returned."""
         known: list[pa.RecordBatch] = []
         found: list[np.ndarray] = []
+        # Who needs few rows does not wait for many.
+        at_once = self._batch_rows if self._enough < WINDOW_ROWS else max(self._batch_rows, _EVALUATED_ROWS)
         positions = self._pruned(rows, reader) if isinstance(rows, range) else rows
         start = at = 0
-        for batch in reader.read(positions, self._first, self._batch_rows):
+        for batch in reader.read(positions, self._first, at_once):
             selected = evaluate(self._predicate, batch)
             if count := selected.true_count:
                 if self._kept:
@@ -81,7 +124,7 @@ class Selection:
                     found.append(chosen + (positions[0] + at) if isinstance(positions, range) else positions[at + chosen])
             at += batch.num_rows
             if not self._rest.schema.fields:
-                yield from known
+                yield from (part for selected_rows in known for part in _cut(selected_rows, self._batch_rows))
                 known.clear()
             elif found and (at == len(positions) or at - start >= WINDOW_ROWS or sum(map(len, found)) >= self._enough):
                 yield from self._together(known, reader.read(np.concatenate(found), self._rest, self._batch_rows))
@@ -96,13 +139,7 @@ class Selection:
 
     def _pruned(self, rows: range, reader: FragmentReader) -> Rows:
         """The rows, without pages whose statistics show that no value satisfies the predicate."""
-        left = None
-        for field, may_match in self._conditions:
-            pruned = reader.prune_pages(rows, field, may_match)
-            if pruned is not None:
-                left = pruned if left is None else spans.both(left, pruned)
-            if left is not None and not len(left):
-                break
+        left = left_by_pages(rows, reader, self._conditions)
         if left is None:
             return rows
         return range(left[0, 0], left[0, 1]) if len(left) == 1 else spans.rows(left)
@@ -116,6 +153,11 @@ class Selection:
         for parts in side_by_side([(batch.columns for batch in concatenated(known)), (batch.columns for batch in rest)]):
             columns = dict(zip(names, [column for part in parts for column in part]))
             yield pa.RecordBatch.from_arrays([columns[name] for name in self._given.names], schema=self._given)
+
+
+def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of at most so many."""
+    return (batch.slice(start, most) for start in range(0, batch.num_rows, most))
 
 
 def concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -134,7 +176,22 @@ def _divided(predicate: Predicate, fields: Schema, given: Schema) -> tuple[Schem
     return first, Schema(tuple(f for f in given.fields if f not in known))
 
 
-def _conditions(predicate: Predicate, first: Schema) -> Iterator[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:
+Condition = tuple[Field, Callable[[pa.Array | Bounds], bool]]
+
+
+def left_by_pages(rows: range, reader: FragmentReader, conditions: Sequence[Condition], only_bounds: bool = False) -> spans.Spans | None:
+    """The rows, without pages whose statistics show that no value satisfies a condition; None if there are no statistics."""
+    left = None
+    for field, may_match in conditions:
+        pruned = reader.prune_pages(rows, field, may_match, only_bounds)
+        if pruned is not None:
+            left = pruned if left is None else spans.both(left, pruned)
+        if left is not None and not len(left):
+            break
+    return left
+
+
+def conditions_on_columns(predicate: Predicate, first: Schema) -> Iterator[Condition]:
     """The predicate's conditions on a single column at the top level: its field, and whether some values may satisfy the condition."""
     root = predicate.root
     for condition in root.operands if isinstance(root, And) else (root,):
@@ -153,3 +210,28 @@ def _may_match(name: str, predicate: Predicate, values: pa.Array | Bounds) -> bo
         return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
     except InvalidOptionError:
         return True  # only the rows show whether one has a value that it fails on
+
+
+def with_matching_pages(snapshot: Snapshot, predicate: Predicate, fields: Schema, parts: Parts, size: float) -> Parts:
+    """The parts, whole fragments, that have a page with a row that may satisfy the predicate. `size` are the bytes to be read of all.
+
+    A fragment whose file cannot be opened stays: its task reports this.
+    """
+    if not predicate.columns or not 1 < len(parts) <= _MOST_FRAGMENTS or size < _LEAST_BYTES * len(parts):
+        return parts
+    conditions = list(conditions_on_columns(predicate, fields.select(predicate.columns)))
+    if not conditions or _left(snapshot, parts[0], conditions) is None:
+        return parts  # other writers have no bounds
+    with ThreadPoolExecutor(_THREADS) as threads:
+        left = threads.map(lambda part: _left(snapshot, part, conditions), parts)
+        return parts.chosen(np.flatnonzero([is_left is not False for is_left in left]))
+
+
+def _left(snapshot: Snapshot, part: Part, conditions: Sequence[Condition]) -> bool | None:
+    """Whether any page of the part may have a match; None if this is not known."""
+    reader = FragmentReader(part.fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
+    try:
+        left = left_by_pages(range(part.start, part.stop), reader, conditions, only_bounds=True)
+    except (CorruptFileError, UnsupportedFeatureError, StorageError, FileNotFoundError):
+        return None
+    return None if left is None else bool(len(left))

@@ -20,6 +20,7 @@ from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan
 from lance_spark.table.scan.projection import Projection
+from lance_spark.table.versions.log_rows import without_addresses
 from lance_spark.table.versions.snapshot import Snapshot
 
 
@@ -40,7 +41,7 @@ def take(snapshot: Snapshot, indices: Sequence[int] | np.ndarray, plan: ScanPlan
         (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0), int(ends[i - 1]) if i else 0)
         for i in np.flatnonzero(np.diff(bounds)).tolist()
     ]
-    return take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1)))
+    return without_addresses(snapshot, take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1))), fields)
 
 
 def row_numbers(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import pickle
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +22,7 @@ from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.fragment_reader import FragmentReader
-from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.parts import Parts
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.selection import WINDOW_ROWS, Selection, concatenated, rows_of, true_at
@@ -35,19 +38,17 @@ _AT_ONCE = 1 << 8
 
 
 @dataclass(frozen=True)
-class ScanTask:
-    """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
+class Common:
+    """What all tasks of a scan have in common. It is pickled once for all of them: there may be 100,000.
 
     `pin` is the version, and `table` its name for error messages; `fields` are read and `given` are returned. With an `order`,
     the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `indexes` names the indexes that found
-    the rows of the whole scan. `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows
-    is exact and there are no parts.
+    the rows of the whole scan.
     """
 
     table: str
     pin: Pin
     locations: Locations
-    parts: tuple[Part, ...]
     fields: Schema
     given: Schema
     predicate: Predicate | None
@@ -58,9 +59,51 @@ class ScanTask:
     order: tuple[SortKey, ...] = ()
     first: Schema | None = None
     counts_rows: bool = False
+    indexes: str = ""
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps({f.name: getattr(self, f.name) for f in fields(self)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _common, (self._pickled,)
+
+
+def _common(pickled: bytes) -> Common:
+    return Common(**pickle.loads(pickled))
+
+
+class ScanTask(NamedTuple):
+    """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
+
+    `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows is exact and there are
+    no parts.
+    """
+
+    common: Common
+    parts: Parts
     num_rows: int = 0
     num_bytes: int = 0
-    indexes: str = ""
+
+    @property
+    def table(self) -> str:
+        """The version that is read, for error messages."""
+        return self.common.table
+
+    @property
+    def fields(self) -> Schema:
+        """The fields that are read."""
+        return self.common.fields
+
+    @property
+    def given(self) -> Schema:
+        """The fields that are returned."""
+        return self.common.given
+
+    @property
+    def indexes(self) -> str:
+        """The indexes that found the rows of the whole scan."""
+        return self.common.indexes
 
     @property
     def scans(self) -> tuple[ScanTask, ...]:
@@ -78,7 +121,7 @@ class ScanTask:
         What the reading costs is added to `cost`. Raises VersionNotFoundError if the version was removed, or its table dropped, since
         planning.
         """
-        with in_use(self.pin):
+        with in_use(self.common.pin):
             yield from _read(self, cost)
 
     def row_counts(self, cost: Cost) -> Iterator[int]:
@@ -87,24 +130,24 @@ class ScanTask:
             yield from (batch.num_rows for batch in self.read(cost))
             return
         cost.rows += self.num_rows
-        for start in range(0, self.num_rows, self.batch_rows):
-            yield min(self.batch_rows, self.num_rows - start)
+        for start in range(0, self.num_rows, self.common.batch_rows):
+            yield min(self.common.batch_rows, self.num_rows - start)
 
 
 def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
     own, start = Cost() if cost is None else Cost(cost.elsewhere), time.perf_counter()
     try:
-        if task.counts_rows:
+        if task.common.counts_rows:
             own.rows = sum(batch.num_rows for batch in own.timed(_batches(task, own))) if task.fields.fields else task.num_rows
             yield counted(own.rows)
             return
         # A small limit is answered faster without reading more rows, and few rows without another thread.
         batches = _batches(task, own)
-        batches = own.timed(batches if task.limit is not None else _merged(task, batches))
-        if task.limit is None and task.num_rows > _FEW_ROWS:
+        batches = own.timed(batches if task.common.limit is not None else _merged(task, batches))
+        if task.common.limit is None and task.num_rows > _FEW_ROWS:
             batches = prefetch(batches)
         with contextlib.closing(batches):
-            for batch in window(batches, task.offset, task.limit):
+            for batch in window(batches, task.common.offset, task.common.limit):
                 own.rows += batch.num_rows
                 yield batch
     except (CorruptFileError, UnsupportedFeatureError) as e:
@@ -122,11 +165,13 @@ def counted(rows: int) -> pa.RecordBatch:
 
 def _log(task: ScanTask, cost: Cost, seconds: float) -> None:
     """Log what a task has read and skipped, for each fragment after it has been read."""
+    if not _LOG.isEnabledFor(logging.INFO):
+        return
     counts = cost.counts
     _LOG.info(
         "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s, "
         "of which %.2f s waiting for the store and %.2f s decoding",
-        *(task.table, cost.rows, sum(part.num_rows for part in task.parts), len(task.parts)),
+        *(task.table, cost.rows, task.parts.num_rows, len(task.parts)),
         *(counts.pages_read, counts.pages, counts.bytes_read / 1e6, counts.bytes / 1e6, seconds, cost.waiting, cost.decoding),
     )
 
@@ -134,26 +179,26 @@ def _log(task: ScanTask, cost: Cost, seconds: float) -> None:
 def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None]:
     """The batches of a task after its predicate, before offset and limit; the cost of reading each fragment is added to `cost`."""
     given = Projection(task.given)
-    if task.first is not None:
-        readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row) for part in task.parts]
+    if task.common.first is not None:
+        readers = [FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row) for part in task.parts]
         fields = Projection(task.fields)
         try:
-            for i, positions in _first_positions(task, readers, Projection(task.first)).items():
-                for batch in readers[i].read(positions, fields, task.batch_rows):
+            for i, positions in _first_positions(task, readers, Projection(task.common.first)).items():
+                for batch in readers[i].read(positions, fields, task.common.batch_rows):
                     yield given.project(batch)
         finally:
             for part, reader in zip(task.parts, readers):
                 cost.add((task.table, part.fragment.id), reader.counts())
         return
     selection = None
-    if task.predicate is not None:
-        enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
-        selection = Selection(task.predicate, task.fields, task.given, task.batch_rows, enough)
+    if task.common.predicate is not None:
+        enough = WINDOW_ROWS if task.common.limit is None else task.common.offset + task.common.limit
+        selection = Selection(task.common.predicate, task.fields, task.given, task.common.batch_rows, enough)
     for part in task.parts:
-        reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row)
+        reader = FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row)
         rows = rows_of(part, reader)
         if selection is None or part.exact:
-            batches = reader.read(rows, given, task.batch_rows)
+            batches = reader.read(rows, given, task.common.batch_rows)
         elif part.found is not None and part.num_rows <= _AT_ONCE:
             batches = selection.at_once(rows, reader)
         else:
@@ -168,7 +213,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
 def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
     """The same rows with small batches combined: tiny fragments and rare matches make many, and Spark has a cost per batch."""
     # Arrow cannot combine dictionaries with nulls.
-    most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.batch_rows
+    most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.common.batch_rows
     small: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -188,15 +233,15 @@ def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.R
 
 def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Projection) -> dict[int, Rows]:
     """The positions of the first rows in the task's order, by the number of the part in the task."""
-    top = Top(task.order, task.limit or 0)
+    top = Top(task.common.order, task.common.limit or 0)
     for i, (part, reader) in enumerate(zip(task.parts, readers)):
         rows, done = rows_of(part, reader), 0
-        for batch in reader.read(rows, first, task.batch_rows):
+        for batch in reader.read(rows, first, task.common.batch_rows):
             positions = rows[done : done + batch.num_rows]
             positions = np.arange(positions.start, positions.stop) if isinstance(positions, range) else positions
             done += batch.num_rows
-            if task.predicate is not None and not part.exact:
-                selected = evaluate(task.predicate, batch)
+            if task.common.predicate is not None and not part.exact:
+                selected = evaluate(task.common.predicate, batch)
                 batch = keep_rows(batch, selected)
                 positions = positions[true_at(selected)]
             top.add(i, positions, batch)

@@ -16,6 +16,7 @@ from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.indexed import with_tests
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.take import take_by_row_id
+from lance_spark.table.versions.log_rows import without_addresses
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ADDRESS = next(f.name for f in ROW_COLUMNS if f.name == "_rowaddr")
@@ -57,6 +58,7 @@ class Hits:
 def fetched(snapshot: Snapshot, plan: ScanPlan, hits: Hits) -> pa.Table:
     """The columns of `plan`, those of the table, then the columns that the search adds, in the order of the hits."""
     rows = take_by_row_id(snapshot, hits.addresses, plan, are_addresses=True)
+    rows = without_addresses(snapshot, rows, plan.fields(snapshot))
     if not rows.num_columns:
         return hits.columns
     for field, column in zip(hits.columns.schema, hits.columns.columns):

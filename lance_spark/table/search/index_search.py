@@ -82,7 +82,7 @@ class _Probes:
         self.heap = heap
         self._query = searched.index.prepared(query)
         self._form = searched.index.forms(self._query[None])
-        self._order = searched.index.nearest_partitions(self._query)
+        (self._order,) = searched.index.nearest_partitions(self._query[None], len(searched.index.partitions))
         self.taken = 0
 
     def take(self, count: int) -> int:
@@ -100,7 +100,7 @@ class _Probes:
         whole = bool(exist.all())
         allowed = None if whole else exist
         if partition.graph is None:
-            self.heap.add(index.distances(self._form, number, partition)[0], addresses, allowed)
+            self.heap.add(index.distances(self._form, number, partition.codes)[:, 0], addresses, allowed)
             return
         found, distances = self._searched.walk(self._nearest, self._query, number, partition, allowed)
         self.heap.add(distances, addresses[found])

@@ -12,7 +12,8 @@ import pyarrow as pa
 from lance_spark.errors import check_at_least
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
-from lance_spark.table.mem_wal.scan import MergedScan, check_no_log, count_rows
+from lance_spark.table.mem_wal.scan import MergedScan, count_rows
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.scan import Scan
@@ -61,6 +62,9 @@ class SearchMethods:
         `query_index`. With `prefilter`, the nearest rows among those that satisfy the filter are returned, otherwise those of the nearest
         rows that satisfy it; then it may have columns that the search adds. `fast_search` leaves out rows that the index does not cover.
 
+        A text as `q`, for a `column` of texts, searches for the `k` rows that share most of their shingles with it; see `SimilarTexts`. An
+        index of the kind MINHASHLSH has their signatures; those of other rows are computed.
+
         `full_text_query` are words, or a query as a dictionary, see `table.search.text_query`. The rows come in order of their `_score`,
         highest first, which is added to the columns; `limit` is the number of rows that are searched for.
 
@@ -78,15 +82,16 @@ class SearchMethods:
             [{'id': 2, '_distance': 1.0}, {'id': 1, '_distance': 13.0}]
         """
         query = SearchRequest(nearest, full_text_query, hybrid, prefilter, fast_search).query(self.snapshot)
+        snapshot = self.snapshot if query is None else with_log(self.snapshot)
         chosen = names(columns)
         plan = ScanPlan(own_columns(query, chosen), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         plan = replace(plan, use_scalar_index=use_scalar_index)
         if filter is None or isinstance(filter, Predicate):
             predicate = filter
         else:
-            predicate = parse(filter, plan.known(self.snapshot)) if query is None else condition(self.snapshot, plan, query, filter)
-        plan = replace(plan, predicate=predicate).checked(self.snapshot)
-        return MergedScan(self.snapshot, plan) if query is None else search_of(self.snapshot, plan, query, chosen)
+            predicate = parse(filter, plan.known(self.snapshot)) if query is None else condition(snapshot, plan, query, filter)
+        plan = replace(plan, predicate=predicate).checked(snapshot)
+        return MergedScan(snapshot, plan) if query is None else search_of(snapshot, plan, query, chosen)
 
     def to_table(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
         """The rows in memory: `scan(columns, filter, ..).to_table()`, as pylance calls it."""
@@ -116,10 +121,10 @@ class SearchMethods:
     def sample(self, num_rows: int, columns: Sequence[str] | None = None, randomize_order: bool = True) -> pa.Table:
         """Rows chosen at random, each at most once; all rows if there are fewer. Without `randomize_order`, in the order of the table."""
         check_at_least("num_rows", num_rows, 0)
-        check_no_log(self.snapshot, "a sample")
-        total = int(all_live_rows(self.snapshot).sum())
+        snapshot = with_log(self.snapshot)
+        total = int(all_live_rows(snapshot).sum())
         chosen = np.random.default_rng().choice(total, min(num_rows, total), replace=False, shuffle=randomize_order)
-        return take(self.snapshot, chosen if randomize_order else np.sort(chosen), ScanPlan(names(columns)).checked(self.snapshot))
+        return take(snapshot, chosen if randomize_order else np.sort(chosen), ScanPlan(names(columns)).checked(snapshot))
 
     def recall(self, column: str, queries: Any, k: int = DEFAULT_K, **parameters: Any) -> float:
         """The share of the `k` nearest rows of each of the `queries` that a search finds, from 0 to 1: of those that brute force finds.
@@ -136,4 +141,4 @@ class SearchMethods:
         """
         from lance_spark.table.search.recall import recall  # loads the decoders
 
-        return recall(self.snapshot, nearest_of(self.snapshot, {**parameters, "column": column, "q": queries, "k": k}))
+        return recall(with_log(self.snapshot), nearest_of(self.snapshot, {**parameters, "column": column, "q": queries, "k": k}))

@@ -91,7 +91,7 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
     if vectors is None:
         types = ", ".join(map(str, ELEMENTS))
         raise InvalidOptionError(f"column {given['column']!r} of type {field.type} has no vectors: fixed-size lists of {types}")
-    numbers = {key: _number(key, given.get(key), least) for key, least in _LEAST.items()}
+    numbers = {key: number_of(key, given.get(key), least) for key, least in _LEAST.items()}
     queries, many = _queries(given["q"], vectors, given["column"], several)
     minimum, maximum = (numbers[key] or numbers["nprobes"] for key in ("minimum_nprobes", "maximum_nprobes"))
     if minimum and maximum and minimum > maximum:
@@ -130,7 +130,8 @@ def only_column(snapshot: Snapshot) -> str:
     return found[0]
 
 
-def _number(key: str, value: object, least: int) -> int | None:
+def number_of(key: str, value: object, least: int) -> int | None:
+    """The parameter `key`. Raises InvalidOptionError for what is not a number of at least `least`."""
     if value is None:
         return None
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) < _MOST:

@@ -11,12 +11,12 @@ import pyarrow as pa
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import Schema, from_arrow
-from lance_spark.table.mem_wal.scan import check_no_log
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.hybrid import HybridSearch
 from lance_spark.table.search.hybrid_query import hybrid_of
 from lance_spark.table.search.nearest import nearest_of, only_column
 from lance_spark.table.search.search import Query, Search, only_found
+from lance_spark.table.search.similar_texts import similar_texts_of
 from lance_spark.table.search.text_query import text_query_of
 from lance_spark.table.search.text_search import TextSearch
 from lance_spark.table.search.vector_search import VectorSearch
@@ -53,9 +53,10 @@ class SearchRequest:
         given = {"nearest": self.nearest, "full_text_query": self.full_text_query, "hybrid": self.hybrid}
         if len(names := [name for name, value in given.items() if value is not None]) > 1:
             raise InvalidOptionError(f"a scan searches for {names[0]} or for {names[1]}, not for both; the routes of hybrid may be of both")
-        if names:
-            check_no_log(snapshot, "a search")
         if self.nearest is not None:
+            check_type("nearest", self.nearest, Mapping, "a mapping such as {'column': 'vector', 'q': [0.1, 0.2], 'k': 10}")
+            if (texts := similar_texts_of(snapshot, self.nearest, self.prefilter, self.fast_search)) is not None:
+                return texts
             return VectorSearch(nearest_of(snapshot, self.nearest), self.prefilter, self.fast_search)
         if self.full_text_query is not None:
             return TextSearch(text_query_of(self.full_text_query, snapshot.manifest.schema), self.prefilter, self.fast_search)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from lance_spark.display.words import counted
 from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate import Predicate
 from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan
 from lance_spark.table.scan.scan import Scan
+from lance_spark.table.versions.log_rows import check_no_addresses
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ class Search(Scan):
     def _split(self) -> tuple[ScanPlan, Predicate | None]:
         """The plan of the query, and a condition on the rows that it finds: the predicate, if it has columns that the search adds."""
         predicate = self.plan.predicate
+        if predicate is not None:
+            check_no_addresses(self.snapshot, predicate)
         if predicate is None or not only_found(self.snapshot, self.query, predicate):
             return self.plan, None
         return replace(self.plan, predicate=None), predicate
@@ -114,4 +118,6 @@ class Search(Scan):
         with in_use(self.snapshot):
             plan, condition = self._split
             lines = [*self.query.explain(self.snapshot, plan), *([] if condition is None else [f"of the rows that are found: {condition}"])]
+            if (log := self.snapshot.log) is not None:
+                lines.append(f"write-ahead log: {counted(log.num_rows, 'row')}, not in indexes; {log.replaced} of the table are left out")
             return "\n".join([f"Search of {self.snapshot}", *(f"  {line}" for line in lines)])

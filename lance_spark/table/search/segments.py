@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.index.damaged import DamagedSegmentError
 from lance_spark.index.vector.best import Best, keep_nearest_of_each
+from lance_spark.index.vector.codes import GROUP
 from lance_spark.index.vector.index import VectorIndex, open_index
 from lance_spark.index.vector.partition import Partition
 from lance_spark.storage.store import Store
+from lance_spark.table.mem_wal.version import with_rows
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.search.nearest import Nearest
-from lance_spark.table.versions.snapshot import Snapshot, open_pinned
+from lance_spark.table.versions.snapshot import LogRows, Snapshot, open_pinned
 
 _KEPT_BYTES = 64 << 20
 """The best rows of the queries that are searched for at once take at most so many bytes; each takes `_ROW_BYTES`."""
 _ROW_BYTES = 12
-_BLOCK_BYTES = 1 << 20
-"""So many bytes of distances are computed at once, which stay in the processor's caches."""
+_BLOCK_BYTES = 2 << 20
+"""About so many bytes of distances are computed at once, which stay in the processor's caches."""
+_QUERIES = 64
+"""So many queries are compared with a block of rows, if there are as many: it takes as long for a few."""
 
 
 _OPEN_VERSIONS = 4
@@ -38,11 +43,17 @@ class Pinned:
 
     def __reduce__(self) -> tuple[Callable[..., Pinned], tuple[object, ...]]:
         own = self.snapshot
-        return _unpickled, (own.store, own.version, own.identity, own.allow_other_stores, own.verify_checksums)
+        return _unpickled, (own.log, own.store, own.version, own.identity, own.allow_other_stores, own.verify_checksums)
 
 
-def _unpickled(store: Store, version: int, identity: str, allow_other_stores: bool, verify_checksums: bool) -> Pinned:
-    return Pinned(opened(store, version, identity, allow_other_stores, verify_checksums))
+def _unpickled(log: LogRows | None, *version: Any) -> Pinned:
+    return Pinned(opened(*version) if log is None else _opened_with(log, *version))
+
+
+@lru_cache(maxsize=_OPEN_VERSIONS)
+def _opened_with(log: LogRows, *version: Any) -> Snapshot:
+    """The version with rows of its write-ahead log."""
+    return with_rows(opened(*version), log)
 
 
 @lru_cache(maxsize=_OPEN_VERSIONS)
@@ -126,29 +137,50 @@ def search_together(
             for s in segments
             for pairs in _pairs(s, nearest, some, -(-runner.cores // len(segments)))
         ]
-        alone += add_or_leave(runner.run(tasks, nearest_of_pairs), some, nearest.k, room, all_searched, best)
+        found = joined(runner.run(tasks, nearest_of_pairs))
+        (numbers, distances, addresses), left = settled(found, some, nearest.k, best[0].count, room, all_searched)
+        bounds = np.searchsorted(numbers, [*some, some.stop])
+        for number in np.unique(numbers).tolist():
+            own = slice(bounds[number - start], bounds[number - start + 1])
+            best[number].add(distances[own], addresses[own])
+        alone += left
     return alone
 
 
-def add_or_leave(
-    found: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], queries: range, k: int, room: int, all_searched: bool, best: Sequence[Best]
-) -> list[int]:
-    """Add what tasks have found for each of the queries to its `best`; returns the numbers of those that need a search alone.
+Triples = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Numbers of queries (int64), distances (float32) and rows (uint64)."""
 
-    `found` are numbers of queries, distances and rows. `all_searched`: there are no more partitions. See `search_together`.
+
+def joined(parts: Sequence[Triples]) -> Triples:
+    """Those of all parts."""
+    nothing = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.uint64)
+    numbers, distances, rows = (np.concatenate(own) for own in zip(nothing, *parts))
+    return numbers, distances, rows
+
+
+def settled(found: Triples, queries: range, k: int, count: int, room: int, all_searched: bool) -> tuple[Triples, list[int]]:
+    """Of what tasks have found, at most `count` nearest rows of each query, in the order of queries; and which need a search alone.
+
+    Tasks have found the nearest `room` rows. `all_searched`: there are no more partitions. See `search_together`.
     """
-    alone: list[int] = []
-    for number, distances, rows in _merged(found, queries, room):
-        own = best[number]
-        if len(rows) < k and not all_searched:
-            alone.append(number)
-        elif len(rows) <= own.count:
-            own.add(distances, rows)
-        elif distances[-2] < distances[-1]:
-            own.add(distances[:-1], rows[:-1])
-        else:
-            alone.append(number)
-    return alone
+    numbers, distances, rows = nearest_of_each(found, room)
+    counts = np.bincount(numbers - queries.start, minlength=len(queries))
+    last = np.cumsum(counts) - 1
+    alone = counts < k if not all_searched else np.zeros(len(queries), np.bool_)
+    more = np.flatnonzero(counts > count)
+    alone[more] |= distances[last[more] - 1] == distances[last[more]]
+    kept = (np.arange(len(numbers)) - np.repeat(last - counts + 1, counts) < count) & ~np.repeat(alone, counts)
+    return (numbers[kept], distances[kept], rows[kept]), (queries.start + np.flatnonzero(alone)).tolist()
+
+
+def nearest_of_each(found: Triples, most: int) -> Triples:
+    """At most so many rows of each query, the nearest ones, of those at one distance the ones with the lowest addresses."""
+    numbers, distances, rows = found
+    order = np.lexsort((rows, distances, numbers))
+    numbers, distances, rows = numbers[order], distances[order], rows[order]
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    rank = np.arange(len(numbers)) - np.repeat(begins, np.diff(np.append(begins, len(numbers))))
+    return numbers[rank < most], distances[rank < most], rows[rank < most]
 
 
 def _pairs(searched: SearchedSegment, nearest: Nearest, queries: range, parts: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -157,7 +189,7 @@ def _pairs(searched: SearchedSegment, nearest: Nearest, queries: range, parts: i
     They are cut into at most `parts` with about as much work; all pairs of a partition are in one.
     """
     index, count = searched.index, searched.first_probes(nearest)
-    chosen = np.stack([index.nearest_partitions(query)[:count] for query in index.prepared(nearest.queries[queries.start : queries.stop])])
+    chosen = index.nearest_partitions(index.prepared(nearest.queries[queries.start : queries.stop]), count)
     order = np.argsort(chosen, axis=None, kind="stable")
     partitions, numbers = chosen.ravel()[order], queries.start + order // max(chosen.shape[1], 1)
     work = np.cumsum((index.partitions.stops - index.partitions.starts)[partitions])
@@ -190,7 +222,7 @@ def open_segment(snapshot: Snapshot, segment: Segment, nearest: Nearest) -> Sear
         raise DamagedSegmentError(str(e), segment.index) from e
 
 
-def nearest_of_pairs(task: PairsTask) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def nearest_of_pairs(task: PairsTask) -> Triples:
     """The numbers of the queries, the distances and the rows that a task finds."""
     snapshot, nearest = task.version.snapshot, task.nearest
     searched = open_segment(snapshot, task.segment, nearest)
@@ -206,15 +238,15 @@ def nearest_of_pairs(task: PairsTask) -> tuple[np.ndarray, np.ndarray, np.ndarra
             allowed = None if exist.all() else exist
             for query in of:
                 places, distances = searched.walk(nearest, queries[query], number, partition, allowed)
-                kept.add(distances[None], addresses[places], np.array([query]))
+                kept.add(distances[:, None], addresses[places], np.arange(len(places)), np.array([query]))
             continue
-        block = max(_BLOCK_BYTES // (4 * len(addresses)), 1)
-        for start in range(0, len(of), block):
-            some = of[start : start + block]
-            distances = index.distances(forms[some], number, partition)
-            if not exist.all():
-                distances[:, ~exist] = np.nan
-            kept.add(distances, addresses, some)
+        for start in range(0, len(of), _QUERIES):
+            some = of[start : start + _QUERIES]
+            block = max(_BLOCK_BYTES // (4 * len(some)) // GROUP, 1) * GROUP
+            for first in range(0, len(addresses), block):
+                there = slice(first, first + block)
+                distances = index.distances(forms[some], number, partition.codes.rows(first, first + block))
+                kept.add(distances, addresses[there], np.flatnonzero(exist[there]), some)
     return kept.found(numbers)
 
 
@@ -227,27 +259,14 @@ class _Kept:
         self._rows = np.empty((queries, room), np.uint64)
         self._counts = np.zeros(queries, np.int64)
 
-    def add(self, distances: np.ndarray, rows: np.ndarray, queries: np.ndarray) -> None:
-        """Add rows with their distances to each of the `queries`."""
-        keep_nearest_of_each(distances, rows, self._least, self._bound, self._distances, self._rows, self._counts, queries)
+    def add(self, distances: np.ndarray, rows: np.ndarray, which: np.ndarray, queries: np.ndarray) -> None:
+        """Add those of the rows at `which` with their distances, a row for each, to the `queries`, a column for each."""
+        keep_nearest_of_each(distances, rows, which, self._least, self._bound, self._distances, self._rows, self._counts, queries)
 
-    def found(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def found(self, numbers: np.ndarray) -> Triples:
         """The numbers of the queries, the distances and the rows."""
         there = np.arange(self._distances.shape[1]) < self._counts[:, None]
         return np.repeat(numbers, self._counts), self._distances[there], self._rows[there]
-
-
-def _merged(
-    found: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], queries: range, room: int
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Each query, its `room` smallest distances, ascending, and the rows of all tasks that have them."""
-    empty = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.uint64)
-    numbers, distances, rows = (np.concatenate(parts) for parts in zip(empty, *found))
-    order = np.lexsort((distances, numbers))
-    bounds = np.searchsorted(numbers[order], np.arange(queries.start, queries.stop + 1))
-    for number, start, stop in zip(queries, bounds[:-1].tolist(), bounds[1:].tolist()):
-        own = order[start : min(stop, start + room)]
-        yield number, distances[own], rows[own]
 
 
 def _among(addresses: np.ndarray, allowed: np.ndarray) -> np.ndarray:

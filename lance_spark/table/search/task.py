@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.types import expected_width
 from lance_spark.storage.store import Store
+from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
@@ -17,6 +18,7 @@ from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.search import Query, Search
 from lance_spark.table.search.segments import opened
 from lance_spark.table.search.vector_search import VectorSearch
+from lance_spark.table.versions.snapshot import MemWal
 
 _COMPARED_HERE_BYTES = 256 << 20
 """A core compares about 1 GB a second, and a job of Spark takes about 0.2 s: it does not pay for less."""
@@ -34,6 +36,7 @@ class SearchTask:
     identity: str
     allow_other_stores: bool
     verify_checksums: bool
+    mem_wal: MemWal
     plan: ScanPlan
     query: Query
     num_rows: int = 0
@@ -54,7 +57,7 @@ class SearchTask:
     def search(self) -> Search:
         """The search, of a version that this process may have opened for another task."""
         snapshot = opened(self.store, self.version, self.identity, self.allow_other_stores, self.verify_checksums)
-        return Search(snapshot, self.plan, self.query, None)
+        return Search(with_log(snapshot) if self.mem_wal == "merged" else snapshot, self.plan, self.query, None)
 
     @property
     def scans(self) -> tuple[ScanTask, ...]:
@@ -92,6 +95,7 @@ def search_task(search: Search) -> SearchTask:
         snapshot.identity,
         snapshot.allow_other_stores,
         snapshot.verify_checksums,
+        snapshot.mem_wal,
         search.plan,
         search.query,
         rows,

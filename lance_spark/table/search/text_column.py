@@ -11,6 +11,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.index.damaged import DamagedSegmentError
 from lance_spark.index.text.analysis.analyzer import Analyzer
 from lance_spark.index.text.analysis.parameters import UNINDEXED
 from lance_spark.index.text.analysis.tokenizers import Tokens
@@ -28,7 +29,6 @@ from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.search.text_query import field_of
 from lance_spark.table.versions.snapshot import Snapshot
 

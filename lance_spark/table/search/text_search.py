@@ -77,7 +77,7 @@ class TextSearch:
 
     def _scored(self, snapshot: Snapshot, plan: ScanPlan) -> Scored:
         """The rows that satisfy the query. It is searched for again without a segment that turns out to be damaged."""
-        from lance_spark.table.search.damaged import DamagedSegmentError
+        from lance_spark.index.damaged import DamagedSegmentError
         from lance_spark.table.search.text_column import TextColumn
         from lance_spark.table.search.text_scores import scored
 

@@ -58,7 +58,7 @@ class VectorSearch:
     def hits(self, snapshot: Snapshot, plan: ScanPlan) -> Hits:
         """See `search.Query`. The rows of each query follow those of the one before."""
         # What reads files is imported late: it loads the decoders.
-        from lance_spark.table.search.damaged import DamagedSegmentError
+        from lance_spark.index.damaged import DamagedSegmentError
         from lance_spark.table.search.hits import Hits
         from lance_spark.table.search.index_search import index_search
 

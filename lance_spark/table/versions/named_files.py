@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from lance_spark.errors import UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import BLOB_SUFFIX, DATA, INDICES
-from lance_spark.metadata.manifest import MANAGED_BLOBS, ExternalFile, IndexMetadata, Manifest
+from lance_spark.metadata.manifest import MANAGED_BLOBS, ExternalFile, IndexMetadata, Manifest, overlaid_fragments
+from lance_spark.metadata.overlays import overlays_of
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -39,6 +40,9 @@ class NamedFiles:
         own, others = manifest.lazy_fragments.own_files()
         if None in base_ids:
             self.data.update(own)
+        for overlay in (o for fragment in overlaid_fragments(manifest) for o in overlays_of(fragment)):
+            if overlay.file.base_id in base_ids:
+                self.data.add(overlay.file.path)
         for fragment in others:
             self.data.update(file.path for file in fragment.files if file.base_id in base_ids)
             if fragment.deletion is not None and fragment.deletion.base_id in base_ids:
@@ -122,7 +126,7 @@ def _places(snapshot: Snapshot) -> Iterator[tuple[Store, str]]:
     locations = snapshot.locations
     for fragment in snapshot.manifest.fragments:
         with contextlib.suppress(UnsupportedFeatureError):
-            for file in fragment.files:
+            for file in (*fragment.files, *(overlay.file for overlay in overlays_of(fragment))):
                 yield locations.data_file(file)
             if fragment.deletion is not None:
                 yield locations.deletion_file(fragment)

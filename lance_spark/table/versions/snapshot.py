@@ -16,16 +16,17 @@ from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.metadata.fragment import BasePath, Fragment
 from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
-from lance_spark.metadata.manifest import SPILLED_LINEAGE, Manifest, parse, parse_timestamp
+from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.identity import Pin, Standing, identity, standing_at
 from lance_spark.table.versions.other_formats import how_to_read, tables_near
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
-from lance_spark.table.versions.spilled_lineage import with_lineage
+from lance_spark.table.versions.spilled_lineage import read_spilled
 
 MemWal = Literal["merged", "base"]
 MEM_WALS: tuple[MemWal, ...] = get_args(MemWal)
@@ -52,10 +53,34 @@ class _Identified(Protocol):
 
 
 @dataclass(frozen=True)
+class LogRows:
+    """The rows of a version's write-ahead log as `added` fragments, whose SSTables are in `folders`.
+
+    In the fragments `masked`, the rows of the table that the log replaces, `replaced` in number, are deleted.
+    """
+
+    masked: tuple[Fragment, ...]
+    added: tuple[Fragment, ...]
+    folders: tuple[BasePath, ...]
+    replaced: int
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of the log."""
+        return sum(f.physical_rows - (f.deletion.num_deleted or 0 if f.deletion else 0) for f in self.added)
+
+    @property
+    def first_address(self) -> int:
+        """Addresses from this one on are those of rows of the log."""
+        return self.added[0].id << 32 if self.added else 2**64
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One version of a table: its manifest, and the path of the manifest file in `store`. A branch has its own store, in `tree/`.
 
-    `mem_wal` says whether reads return the rows of its write-ahead log, too.
+    `mem_wal` says whether reads return the rows of its write-ahead log, too. `log`: these rows are in the manifest, which is not stored
+    like this, see `mem_wal.version`.
     """
 
     store: Store
@@ -64,6 +89,7 @@ class Snapshot:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     mem_wal: MemWal = "merged"
+    log: LogRows | None = None
 
     @property
     def version(self) -> int:
@@ -91,7 +117,8 @@ class Snapshot:
     @cached_property
     def locations(self) -> Locations:
         """The locations of the version's files, and what stays in memory of them."""
-        return Locations(self.store, self.manifest.base_paths, self.allow_other_stores, self.verify_checksums)
+        bases, trusted = self.manifest.base_paths, self.allow_other_stores
+        return Locations(self.store, bases, trusted, self.verify_checksums, read_spilled=read_spilled)
 
     def __str__(self) -> str:
         return f"{self.store.uri}, version {self.version}"
@@ -328,8 +355,7 @@ def _parsed(store: Store, version: int, path: str, data: bytes, allow_other_stor
     manifest = parse(data, f"{store.uri}/{path}", version)
     if manifest.branch is not None and not is_branch_name(manifest.branch):
         raise CorruptFileError(f"{store.uri}/{path}: the manifest has the invalid branch name {manifest.branch!r}")
-    found = Snapshot(store, manifest, path, allow_other_stores)
-    return replace(found, manifest=with_lineage(manifest, found.locations)) if manifest.reader_flags & SPILLED_LINEAGE else found
+    return Snapshot(store, manifest, path, allow_other_stores)
 
 
 def find_version(store: Store, version: int, allow_other_stores: bool = False) -> Snapshot | None:

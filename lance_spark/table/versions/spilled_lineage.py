@@ -1,53 +1,83 @@
 """Row ids and versions of rows that a writer has put into hidden columns of data files, since they are too large for the manifest.
 
-The columns have a value (uint64) for each row, no name, and the field ids of `SPILLED`. They are read when a version is opened that has
-such columns, so that it is like any other; the next version of ours has the sequences in its manifest.
+The columns have a value (uint64) for each row, no name, and field ids of their own. They are read when they are needed. A commit of ours
+has all sequences in its manifest.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.fragment import SPILLED, Fragment
+from lance_spark.metadata.fragment import Fragment, SpilledColumn
 from lance_spark.metadata.locations import Locations
-from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.manifest import SPILLED_LINEAGE, Manifest
 from lance_spark.metadata.row_ids import serialise_row_ids, serialise_versions
+from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field
 
 _BATCH_ROWS = 1 << 19
+_ROW_IDS = -3
+"""The field of row ids; the others are versions."""
+
+T = TypeVar("T")
+
+
+def read_spilled(column: SpilledColumn, locations: Locations) -> bytes:
+    """The column as a serialised sequence, which stays in memory. Raises CorruptFileError for what is no such column."""
+    return locations.kept.get(("spilled", column), lambda: _read(column, locations), len)
 
 
 def with_lineage(manifest: Manifest, locations: Locations) -> Manifest:
     """The manifest with all sequences inline. Raises CorruptFileError for what is no such column, and the store's errors."""
-    return replace(manifest, fragments=tuple(_with_lineage(f, locations) for f in manifest.fragments))
+    if not manifest.reader_flags & SPILLED_LINEAGE:
+        return manifest
+    return replace(manifest, fragments=tuple(with_inline_lineage(f, locations) for f in manifest.fragments))
 
 
-def _with_lineage(fragment: Fragment, locations: Locations) -> Fragment:
-    inline = {}
-    for name in fragment.spilled:
-        values = _column(fragment, SPILLED[name][0], locations)
-        inline[name] = serialise_row_ids(values) if name == "row_ids" else serialise_versions(values)
-    return replace(fragment, **inline, spilled=()) if inline else fragment  # type: ignore[arg-type]
+def transaction_with_lineage(transaction: Transaction, manifest: Manifest | None, locations: Locations) -> Transaction:
+    """The transaction with all sequences inline, where it changes fragments of the manifest."""
+    if manifest is None or not manifest.reader_flags & SPILLED_LINEAGE:
+        return transaction
+    return replace(transaction, operation=_inline(transaction.operation, locations))
 
 
-def _column(fragment: Fragment, field_id: int, locations: Locations) -> np.ndarray:
+def with_inline_lineage(fragment: Fragment, locations: Locations) -> Fragment:
+    """The fragment with all sequences inline."""
+    found = {
+        name: read_spilled(sequence, locations)
+        for name in ("row_ids", "created_at", "updated_at")
+        if isinstance(sequence := getattr(fragment, name), SpilledColumn)
+    }
+    return replace(fragment, **found) if found else fragment  # type: ignore[arg-type]
+
+
+def _inline(value: T, locations: Locations) -> T:
+    if isinstance(value, Fragment):
+        return with_inline_lineage(value, locations)  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        return tuple(_inline(item, locations) for item in value)  # type: ignore[return-value]
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {f.name: new for f in fields(value) if f.init and (new := _inline(old := getattr(value, f.name), locations)) is not old}
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _read(column: SpilledColumn, locations: Locations) -> bytes:
     from lance_spark.file.data_file import open_data_file  # loads the decoders, which opening most tables does not need
 
-    files = [file for file in fragment.files if field_id in file.fields]
-    if len(files) != 1:
-        raise CorruptFileError(f"fragment {fragment.id} has {len(files)} columns {field_id} with ids or versions of its rows, expected 1")
-    store, path = locations.data_file(files[0])
-    reader = open_data_file(store, path, files[0].size, verify_checksums=locations.verify_checksums)
-    places = dict(zip(files[0].fields, files[0].column_indices))
-    field = Field("rows", field_id, "uint64", nullable=False)
+    store, path = locations.data_file(column.file)
+    reader = open_data_file(store, path, column.file.size, verify_checksums=locations.verify_checksums)
+    field = Field("rows", column.field_id, "uint64", nullable=False)
+    places = dict(zip(column.file.fields, column.file.column_indices))
     parts = [arrays[0] for arrays in reader.read([field], places, range(reader.num_rows), _BATCH_ROWS)]
     values = pa.chunked_array(parts, pa.uint64())
-    if len(values) != fragment.physical_rows or values.null_count:
-        what = f"{len(values)} values and {values.null_count} nulls for {fragment.physical_rows} rows"
-        raise CorruptFileError(f"{store.uri}/{path}: column {field_id} has {what}")
-    found: np.ndarray = values.to_numpy()
-    return found
+    if len(values) != column.rows or values.null_count:
+        what = f"{len(values)} values and {values.null_count} nulls for {column.rows} rows"
+        raise CorruptFileError(f"{store.uri}/{path}: column {column.field_id} has {what}")
+    numbers: np.ndarray = values.to_numpy()
+    return serialise_row_ids(numbers) if column.field_id == _ROW_IDS else serialise_versions(numbers)

@@ -71,7 +71,7 @@ class ColumnOption:
 COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
     "lance.compression": ColumnOption(_encoding("compression"), "Compression of its pages: zstd, lz4, fsst or none."),
     "lance.compression-level": ColumnOption(_encoding("compression-level"), "Compression level of zstd or lz4."),
-    "lance.structural-encoding": ColumnOption(_encoding("structural-encoding"), "Page layout: miniblock or fullzip."),
+    "lance.structural-encoding": ColumnOption(_encoding("structural-encoding"), "Page layout: miniblock or fullzip; sparse in 2.3."),
     "lance.rle-threshold": ColumnOption(
         _encoding("rle-threshold"), "Run-length encode if the number of runs is below this fraction of the values (0: never)."
     ),

@@ -5,7 +5,7 @@ Parsers, the parameters of verbs and procedures, and docs/options.md come from h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.versions.history import COMMIT_MESSAGE
 
-Kind = Literal["text", "count", "flag", "storage version"]
+Kind = Literal["text", "count", "flag", "storage version", "columns"]
 """What the text of an option says. A count is a whole number."""
 _OPTION = "option"
 
@@ -81,7 +81,8 @@ class WriteOptions:
         None,
         "data_storage_version",
         "storage version",
-        "The file format of a new table: 2.0, 2.1 or 2.2 (default, also called `stable`). An existing table keeps its format.",
+        "The file format of a new table: 2.0, 2.1, 2.2 (default, also called `stable`) or 2.3 (unstable). "
+        "An existing table keeps its format.",
         "file_format_version",
         of_tables=True,
     )
@@ -119,6 +120,15 @@ class WriteOptions:
         "flag",
         "`true` adds new columns of the data to the table. With mode overwrite, it also keeps the others.",
     )
+    write_order: Sequence[str] = _given(
+        (),
+        "write_order",
+        "columns",
+        "The columns by which each task sorts the rows that it writes, separated by commas or as a JSON list "
+        "(see [writing](writing.md#sort-rows-as-they-are-written)).",
+        of_tables=True,
+        of_files=True,
+    )
     config: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +144,9 @@ class WriteOptions:
             raise InvalidOptionError(f"txnVersion must be at least 0, not {self.txn_version}")
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             check_at_least(name, getattr(self, name), DESCRIBED[name].least)
+        if isinstance(self.write_order, str):
+            raise TypeError(f"write_order must be a sequence of names of columns, not text; pass [{self.write_order!r}]")
+        object.__setattr__(self, "write_order", tuple(self.write_order))
         check_texts("properties", self.properties, '{"key": "text"}')
         check_texts("column_options", self.column_options, '{"v.lance.compression": "zstd"}')
 

@@ -28,12 +28,11 @@ from lance_spark.errors import (
     StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     logged,
     on_failure,
     on_refusal,
 )
-from lance_spark.file.supported_types import WRITABLE, check_supported
+from lance_spark.file.supported_types import WRITABLE, check_supported, storage_version, warn_if_unstable
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
@@ -56,6 +55,7 @@ from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.merge_schema import commit_widened, widened
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.order import check_order, in_order, order_of
 
 Mode = Literal["create", "append", "overwrite"]
 
@@ -176,9 +176,11 @@ def _begin(
     elif current is not None and mode == "append":
         schema = _appended(current, arrow_schema)
     else:
+        warn_if_unstable(data_format, store.uri)
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
+    check_order(current.schema if current is not None and mode == "append" else schema, options.write_order)
     config = {**(current.config if current is not None else {}), **options.config}
     checked = constraints(config, current.schema if current is not None and mode == "append" else schema)
     target = WriteTarget(store, schema, data_format, mode, 0, options, table_schema, constraints=checked)
@@ -214,10 +216,7 @@ def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
     keeps = current is not None and (mode == "append" or options.data_storage_version is None)
     data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
-    if data_format not in WRITABLE:
-        known = ", ".join(WRITABLE)
-        advice = "; overwriting the table with one of these is possible" if keeps else ""
-        raise UnsupportedFeatureError(f"writing data files of storage version {data_format} is not supported; use {known}{advice}")
+    storage_version(data_format, "; overwriting the table with one of these is possible" if keeps else "")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
         raise InvalidOptionError("stable row ids can be enabled only when a table is created; this table has none")
     return data_format
@@ -231,11 +230,16 @@ def write_fragments(
     `check` gets the rows with the columns of the target and raises for invalid ones.
     """
     writer = fragment_writer(target)
-    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
+
+    def checked() -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = conform(batch, target.schema)
             if check is not None:
                 check(rows)
+            yield rows
+
+    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
+        for rows in in_order(checked(), order_of(target.schema, target.options.write_order)):
             writer.write_conformed(rows)
         return writer.finish()
 

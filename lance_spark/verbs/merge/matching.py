@@ -262,7 +262,7 @@ def frame_of(target: Target, snapshot: Snapshot, found: Mapping[int, BitMap], na
 
 def _width(fragment: Fragment, fields: Schema) -> float:
     """The estimated bytes of a row in memory."""
-    return _ROW_BYTES + _DECODED * row_bytes([Part(fragment, 0, fragment.physical_rows)], fields)[0]
+    return _ROW_BYTES + _DECODED * float(row_bytes([Part(fragment, 0, fragment.physical_rows)], fields)[0])
 
 
 def _aliased(df: DataFrame, target: Target) -> DataFrame:

@@ -85,7 +85,10 @@ def test_most_columns_of_distinct_values_are_encoded_together() -> None:
         arrays = [pa.array([str(i * 7919 % 1009) for i in range(j, j + 100)]).cast(pa.string()).cast(t) for j in range(9)]
         for some in (arrays, [with_nulls(array, 4 * j) for j, array in enumerate(arrays)]):
             columns = [(f, [array]) for f, array in zip(schema_of(*[t] * 9).fields, some)]
-            assert all(page is not None for grammar in GRAMMARS.values() for page in encode_together(columns, grammar)), t
+            for grammar in GRAMMARS.values():
+                if grammar.packed_parts and (some is not arrays or not pa.types.is_primitive(t)):
+                    continue  # 2.3 has more encodings of nulls and of offsets
+                assert all(page is not None for page in encode_together(columns, grammar)), t
 
 
 def test_columns_with_options_or_only_nulls_are_not_encoded_together() -> None:

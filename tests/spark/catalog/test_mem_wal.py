@@ -11,10 +11,12 @@ import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lance_spark import Dataset, LanceTable
 from tests import write_ahead_logs as logs
 from tests.spark.catalog.lakes import Lake
+from tests.spark.plans import settings
 from tests.spark_session import SPARK_ERRORS
 
 
@@ -67,11 +69,53 @@ def test_the_table_alone_is_read_on_request(own: Lake, uri: str) -> None:
         own.spark.read.format("lance").option("mem_wal", "both").load(uri)
 
 
-def test_row_ids_and_searches_are_refused(own: Lake, uri: str) -> None:
-    with pytest.raises(SPARK_ERRORS, match="mem_wal=base"):
-        own.spark.read.format("lance").load(uri).select("_rowid").collect()
-    with pytest.raises(SPARK_ERRORS, match="a search does not read them"):
-        own.spark.read.format("lance").option("fullTextQuery", json.dumps("new")).load(uri).collect()
+def test_searches_find_rows_of_the_log(own: Lake, uri: str) -> None:
+    def of_column(words: str) -> dict[str, object]:
+        return {"match": {"query": words, "column": "v"}}
+
+    words = own.spark.read.format("lance").option("fullTextQuery", json.dumps(of_column("new"))).load(uri)
+    assert [(row.id, row.v) for row in words.collect()] == [(2, "new")]
+    assert words.count() == 1
+    table = LanceTable.forPath(own.spark, uri)
+    assert {row.id for row in table.search().fullText(of_column("new 6")).toDF().collect()} == {2, 6}
+    base = LanceTable.forPath(own.spark, uri, {"mem_wal": "base"})
+    assert base.search().fullText(of_column("new")).toDF().count() == 0
+
+
+@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "not indexed"])
+def test_nearest_rows_are_found_in_the_log(indexed: bool, own: Lake, tmp_path: Path) -> None:
+    """By a search, and by a join in tasks, which do not open the log themselves."""
+    schema = pa.schema([logs.SCHEMA.field("id"), pa.field("vector", pa.list_(pa.float32(), 2))])
+
+    def rows(ids: list[int], y: float) -> pa.Table:
+        return pa.table({"id": ids, "vector": [[i, y] for i in ids]}, schema)
+
+    uri = str(tmp_path / "vectors.lance")
+    table = lance.write_dataset(rows([*range(60)], 0), uri, max_rows_per_file=20)
+    if indexed:
+        table.create_index("vector", "IVF_FLAT", num_partitions=2)
+    table.initialize_mem_wal()
+    with table.mem_wal_writer(str(uuid.uuid4())) as writer:
+        writer.put(rows([10, 12, 70], 0.25))
+        writer.delete(pa.table({"id": [11]}))
+    writer = lance.dataset(uri).mem_wal_writer(str(uuid.uuid4()))
+    writer.put(rows([71], 0.5))
+    own_table = LanceTable.forPath(own.spark, uri)
+    found = own_table.search("vector").nearest([11.0, 0.0], k=4).toDF().select("id", "_distance").collect()
+    assert {(row.id, row._distance) for row in found} == {(10, 1.0625), (12, 1.0625), (9, 4.0), (13, 4.0)}
+    questions = own.spark.createDataFrame([("a", [11.0, 0.0]), ("b", [71.0, 0.0])], "q STRING, asked ARRAY<FLOAT>")
+    joined = own_table.nearestJoin(questions, ("asked", "vector"), k=2).select("q", "id", "_distance").collect()
+    assert {tuple(row) for row in joined} == {("a", 10, 1.0625), ("a", 12, 1.0625), ("b", 71, 0.25), ("b", 70, 1.0625)}
+    writer.close()
+
+
+def test_rows_of_the_log_have_no_ids(own: Lake, uri: str) -> None:
+    frame = own.spark.read.format("lance").load(uri)
+    for column in ("_rowid", "_rowaddr", "_fragid"):
+        with pytest.raises(SPARK_ERRORS, match="mem_wal=base"):
+            frame.select("id", column).collect()
+    assert frame.where("_rowid < 5").count() == 0
+    assert {row[0] for row in frame.select("_row_created_at_version").collect()} == {None}
 
 
 def test_commands_change_the_table_and_the_log_replaces_its_rows(own: Lake, uri: str) -> None:
@@ -93,3 +137,13 @@ def test_a_job_merges_what_was_flushed(own: Lake, uri: str) -> None:
     [row] = own.sql(f"CALL lance.system.merge_mem_wal('{uri}')")
     assert row[1:] == (shard, 1, 0, 1, 0)
     lance.dataset(uri).validate()
+
+
+def test_dynamic_pruning_leaves_rows_of_the_log_that_match(own: Lake, uri: str, tmp_path: Path) -> None:
+    own.spark.range(6).selectExpr("id + 2 AS k", "id AS n").write.parquet(str(tmp_path / "few"))
+    few = F.broadcast(own.spark.read.parquet(str(tmp_path / "few")).where("n IN (0, 1, 5)"))
+    with settings(own.spark, adaptive__enabled="false"):
+        frame = own.spark.read.format("lance").load(uri)
+        joined = frame.join(few, frame.id == few.k).select("id", "v")
+        assert {tuple(row) for row in joined.collect()} == {(2, "new"), (3, "3"), (7, "7")}
+        assert "RuntimeFilters" in str(joined._jdf.queryExecution().executedPlan())

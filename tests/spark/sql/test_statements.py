@@ -133,13 +133,45 @@ def test_statements_of_the_jvm_connector(own: Lake) -> None:
 def test_a_clustered_table_is_optimized_by_clustering_what_is_new(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t CLUSTER BY (x) AS SELECT /*+ REPARTITION(3) */ id, id * 7919 % 1009 AS x FROM range(3000)")
     done = own.spark.sql("OPTIMIZE lance.ns.t")
-    assert (done.columns, done.collect()[0].rows) == (["fragments_removed", "fragments_added", "rows"], 3000)
-    own.sql("INSERT INTO lance.ns.t SELECT id, 5 AS x FROM range(3000, 3100)")
-    assert own.sql("OPTIMIZE lance.ns.t WHERE id < 3000") == [(0, 0, 0)]
-    assert own.sql("OPTIMIZE lance.ns.t")[0][2] == 3100, "small fragments are sorted again"
-    assert own.sql("OPTIMIZE lance.ns.t") == [(0, 0, 0)]
-    assert own.sql("OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 100000)") == [(0, 0, 0, 0)], "a compaction"
-    assert own.sql("SELECT count(DISTINCT id) FROM lance.ns.t") == [(3100,)]
+    assert done.collect() == [(3, 1, 3, 1)]
+
+    def in_order() -> bool:
+        values = [x for (x,) in own.sql("SELECT x FROM lance.ns.t")]
+        return values == sorted(values)
+
+    assert in_order()
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id, 5 AS x FROM range(3000, 3100)")
+    assert own.sql("OPTIMIZE lance.ns.t WHERE id < 3000") == [(0, 0, 0, 0)]
+    assert own.sql("OPTIMIZE lance.ns.t") == [(2, 1, 2, 1)], "small fragments are sorted again"
+    assert own.sql("OPTIMIZE lance.ns.t") == [(0, 0, 0, 0)]
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id, 7 AS x FROM range(3100, 3200)")
+    assert own.sql("CALL lance.system.compact(table => 'ns.t', target_rows_per_fragment => 100000)")[0][1:3] == (2, 1)
+    assert in_order()
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id, 9 AS x FROM range(3200, 3300)")
+    assert LanceTable.forName(own.spark, "lance.ns.t").optimize().executeCompaction().fragments_removed == 2
+    assert in_order()
+    assert own.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', sort_order => 'zorder(id)')") == [(1, 1, 0)]
+    assert own.sql("SELECT id FROM lance.ns.t") == [(i,) for i in range(3300)]
+    with pytest.raises(SPARK_ERRORS, match="without one; write 'a, b'"):
+        own.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', sort_order => 'id DESC')")
+
+
+def test_tasks_sort_the_rows_that_they_write(own: Lake, tmp_path: Path) -> None:
+    rows = "SELECT /*+ REPARTITION(2) */ id, id * 7919 % 1009 AS x FROM range(2000)"
+    own.sql(f"CREATE TABLE lance.ns.t TBLPROPERTIES ('write_order' = 'x, id') AS {rows}")
+    own.sql(f"INSERT INTO lance.ns.t {rows}")
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ * FROM VALUES (5, 9), (4, 9), (3, 2)")
+    place = str(tmp_path / "t.lance")
+    own.spark.sql(rows).write.format("lance").mode("append").option("write_order", "x,id").save(place)
+    own.spark.sql(rows).repartitionByRange(2, "x").write.format("lance").mode("append").option("write_order", '["x"]').save(place)
+    for uri, count in ((own.location("ns.t"), 5), (place, 4)):
+        fragments = [f.to_table() for f in lance.dataset(uri).get_fragments()]
+        assert len(fragments) == count
+        assert all(f["x"].to_pylist() == sorted(f["x"].to_pylist()) for f in fragments)
+    low, high = fragments[2:]
+    assert max(low["x"].to_pylist()) <= min(high["x"].to_pylist()), "a range of the values for each task"
+    with pytest.raises(SPARK_ERRORS, match="write_order: no column 'nothing'"):
+        own.spark.range(1).write.format("lance").mode("append").option("write_order", "nothing").save(str(tmp_path / "u.lance"))
 
 
 def test_a_property_says_how_a_column_is_written_that_comes_later(own: Lake) -> None:

@@ -95,6 +95,14 @@ def test_a_rewritten_segment_covers_the_new_fragments(stable: bool) -> None:
     assert [i.uuid for i in done] == [b"n" * 16, *(i.uuid for i in segments[1:])]
 
 
+def test_a_rebuilt_segment_covers_the_new_fragments_and_others_of_its_index_what_stays() -> None:
+    segments = (index("i", 1, 4), index("i", 2, 3, 8), index("j", 1, 3))
+    new = RewrittenIndex(segments[0].uuid, b"n" * 16, details=b"d", index_version=1, rebuilt=True)
+    done = rewritten(segments, GROUPS, [new], True)
+    assert covers(done) == [[4, 5, 6, 7], [8], [6, 7]], "the fragments 1 and 2 are mixed: j covers them no more"
+    assert (done[0].uuid, done[0].details, done[0].index_version) == (b"n" * 16, b"d", 1)
+
+
 def test_a_rewrite_that_mixes_covered_and_other_fragments_is_refused() -> None:
     with pytest.raises(ValueError, match="covers only"):
         rewritten((index("i", 1),), GROUPS, [RewrittenIndex(index("i", 1).uuid, bytes(16))], False)

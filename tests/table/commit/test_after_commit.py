@@ -132,8 +132,8 @@ class DeafStore(Store):
 
     __slots__ = ()
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        super().put_if_absent(path, data)
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
+        super().put_if_absent(path, data, sync_name)
         raise StorageError("connection cut")
 
     def read(self, path: str) -> bytes:

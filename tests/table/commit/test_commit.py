@@ -186,9 +186,9 @@ class TroubledStore(Store):
         self.trouble = trouble
         self.puts = 0
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
         self.puts += 1
-        self.trouble(self.puts, lambda: Store.put_if_absent(self, path, data))
+        self.trouble(self.puts, lambda: Store.put_if_absent(self, path, data, sync_name))
 
 
 def test_a_commit_whose_response_was_lost_is_not_applied_twice(tmp_path: Path) -> None:

@@ -235,3 +235,18 @@ def test_messages_and_properties_are_in_the_history_of_both(tmp_path: Path) -> N
     ds = Dataset.write(uri, ROWS, commit_message="first", transaction_properties={"by": "me"})
     assert [(h.message, h.properties) for h in ds.history()] == [("first", {"by": "me"})]
     assert lance.dataset(uri).read_transaction(1).transaction_properties == {"__lance_commit_message": "first", "by": "me"}
+
+
+def test_the_history_of_other_writers_is_read_once(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    properties = {"txnAppId": "theirs", "txnVersion": "5"}
+    for i in range(6):
+        lance.write_dataset(ROWS, uri, mode="append", transaction_properties=properties if i == 2 else {})
+    ours = append(uri, "ours", 1).snapshot
+    assert ours.manifest.numbered == NumberedWrites(7, 0, {"ours": "1", "theirs": "5"})
+    before = ours.store.counters.requests
+    assert is_done(ours, properties)
+    assert not is_done(ours, {"txnAppId": "third", "txnVersion": "1"})
+    assert ours.store.counters.requests == before
+    assert append(uri, "theirs", 5).version == 7
+    assert append(uri, "theirs", 6).version == 8

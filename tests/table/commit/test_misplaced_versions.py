@@ -83,11 +83,11 @@ class KeepingStore(Store):
         super().__init__(uri)
         self.before: Callable[[], None] | None = before
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
         before, self.before = self.before, None
         if before is not None:
             before()
-        super().put_if_absent(path, data)
+        super().put_if_absent(path, data, sync_name)
 
     def delete(self, path: str) -> bool:
         if path.startswith("_versions/"):

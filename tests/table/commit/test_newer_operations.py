@@ -25,8 +25,25 @@ def tag(number: int) -> bytes:
     return bytes([value & 0x7F | 0x80, value >> 7, 0])
 
 
+def message(*fields: tuple[int, int | bytes]) -> bytes:
+    """A message of these small numbers and short texts or messages, by the numbers of their fields."""
+    parts = [bytes([n << 3, v]) if isinstance(v, int) else bytes([n << 3 | _LENGTH_DELIMITED, len(v)]) + v for n, v in fields]
+    return b"".join(parts)
+
+
+def composite(number: int) -> bytes:
+    """An append as a composite operation of the second draft of transactions, which moves its number: a fragment, and its data file."""
+    local = message((2, 1))  # the first fragment that the operation adds
+    fragment = message((1, message((1, local), (2, 5))))
+    file = message((2, message((1, local), (2, message((1, b"new.lance"))), (3, message((1, 0))))))
+    operation = message((1, message((1, b"append"), (2, fragment), (2, file))))
+    return tag(number)[:2] + bytes([len(operation)]) + operation
+
+
 OPERATIONS = {
-    "a composite operation": (tag(_COMPOSITE), "Unknown", False),
+    "a composite operation": (composite(_COMPOSITE), "Unknown", False),
+    "a composite operation of another draft": (composite(_TRANSITIONS), "Unknown", False),
+    "an empty composite operation": (tag(_COMPOSITE), "Unknown", False),
     "transitions of fragments": (tag(_TRANSITIONS), "Unknown", False),
     "overlays": (pb.Transaction(data_overlay=pb.Transaction.DataOverlay()).SerializeToString(), "DataOverlay", True),
     "bases": (pb.Transaction(update_bases=pb.Transaction.UpdateBases()).SerializeToString(), "UpdateBases", True),

@@ -163,9 +163,9 @@ class Hooked(Store):
         self._hook(path)
         super().put(path, data, durable)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
         self._hook(path)
-        super().put_if_absent(path, data)
+        super().put_if_absent(path, data, sync_name)
 
     def _hook(self, path: str) -> None:
         if path.startswith("_versions/") and (before := self.before) is not None:

@@ -18,7 +18,9 @@ from lance_spark import Dataset
 from lance_spark.errors import CommitConflictError, InvalidOperationError, InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.table.changes.alter import update_config
 from lance_spark.table.compaction import cluster
+from lance_spark.table.compaction.clustered import CONFIG, Clustering
 from lance_spark.table.compaction.curve import hilbert
+from lance_spark.table.scan.runner import Here
 
 ROWS = 40_000
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
@@ -177,6 +179,159 @@ def test_another_writer_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert lance.dataset(uri).count_rows() == ROWS - 1
 
 
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+def test_indexes_are_in_the_commit_that_moves_the_rows(tmp_path: Path, stable: bool) -> None:
+    uri = written(tmp_path, stable, rows=8000)
+    kinds = {"id": "BTREE", "x": "BITMAP", "y": "ZONEMAP", "name": "NGRAM"}
+    for column, kind in kinds.items():
+        Dataset.open(uri).create_scalar_index(column, kind)
+    Dataset.open(uri).create_scalar_index("name", "INVERTED", name="words", base_tokenizer="raw")
+    Dataset.open(uri).create_index("v", "IVF_PQ", num_partitions=4, num_sub_vectors=2)
+    Dataset.write(uri, points(1, 500).set_column(0, "id", pa.array(range(8000, 8500))), mode="append")
+    lance.dataset(uri).delete("id % 7 = 3")
+    before = Dataset.open(uri)
+    clustered = before.optimize.cluster("x", "y", target_rows_per_fragment=2500)
+    moving = next(
+        v for v in range(before.version + 1, clustered.version + 1) if lance.dataset(uri, version=v).count_rows() and _moved(uri, v)
+    )
+    for version in range(moving, clustered.version + 1):
+        theirs = lance.dataset(uri, version=version)
+        theirs.validate()
+        for name in ("id_idx", "x_idx", "y_idx", "name_idx", "words", "v_idx"):
+            figures = theirs.stats.index_stats(name)
+            assert (figures["num_unindexed_fragments"], figures["num_indexed_rows"]) == (0, before.count_rows()), (version, name)
+        for condition in ("id = 500", "id = 8100", "x = 7", "y > 0.9", "contains(name, '/007')", "x < 9 AND name IS NOT NULL"):
+            expected = sorted(before.scan(filter=condition, use_scalar_index=False).to_table()["id"].to_pylist())
+            ours = Dataset.open(uri, version=version).scan(filter=condition)
+            assert sorted(ours.to_table()["id"].to_pylist()) == sorted(theirs.to_table(filter=condition)["id"].to_pylist()) == expected
+        near = {"column": "v", "q": np.array([0.25, 0.25], np.float32), "k": 20, "nprobes": 4}
+        assert len(set(theirs.to_table(nearest=near)["id"].to_pylist())) == 20
+    assert clustered.verify().ok
+    assert before.scan().to_table().sort_by("id").equals(clustered.scan().to_table().sort_by("id"))
+
+
+def _moved(uri: str, version: int) -> bool:
+    """Whether the version is the first one with other data files than the one before."""
+    files = [{file.path for f in lance.dataset(uri, version=v).get_fragments() for file in f.data_files()} for v in (version - 1, version)]
+    return files[0] != files[1]
+
+
+def test_segments_that_cover_a_part_are_joined_with_what_is_new(tmp_path: Path) -> None:
+    uri = written(tmp_path, stable=True, rows=4000)
+    Dataset.open(uri).create_scalar_index("id", "BTREE")
+    Dataset.write(uri, points(1, 4000), mode="append")
+    Dataset.open(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    Dataset.write(uri, points(2, 4000), mode="append")
+    before = Dataset.open(uri)
+    assert len(before.snapshot.manifest.indexes) == 2
+    last = before.snapshot.manifest.fragments[-1].id
+    done = cluster.cluster(Here(), before.snapshot, Clustering(("x",), fragments={1, 2, 4, last}))
+    after = Dataset.open(uri)
+    assert after.version == done.version
+    for number in (0, 1500, 4100, 11999):
+        assert after.scan(filter=f"id = {number}").to_table()["id"].to_pylist() == [number]
+        assert lance.dataset(uri).to_table(filter=f"id = {number}")["id"].to_pylist() == [number]
+    assert lance.dataset(uri).stats.index_stats("id_idx")["num_unindexed_fragments"] == 0
+    lance.dataset(uri).validate()
+    assert after.verify().ok
+
+
+def test_a_compaction_keeps_the_order(tmp_path: Path) -> None:
+    uri = written(tmp_path)
+    Dataset.open(uri).optimize.compact_files(10_000, sort_by=["x", "y"])
+    assert len(Dataset.open(uri).snapshot.manifest.fragments) == 4
+    assert share_read(uri, "x < 10") < 0.5
+    Dataset.write(uri, points(1), mode="append")
+    first = {f.id for f in Dataset.open(uri).snapshot.manifest.fragments}
+    done = Dataset.open(uri).optimize.compact_files(10_000)
+    assert len(first & {f.id for f in done.snapshot.manifest.fragments}) == 4, "what is clustered stays"
+    assert share_read(uri, "x < 10") < 0.5
+    assert done.optimize.compact_files(10_000).version == done.version, "nothing is left to do"
+    lance.dataset(uri).delete("id < 20000")
+    again = Dataset.open(uri).optimize.compact_files(10_000)
+    assert not [f for f in again.snapshot.manifest.fragments if f.deletion is not None]
+    assert share_read(uri, "x < 10") < 0.5
+    lance.dataset(uri).validate()
+    with pytest.raises(InvalidOptionError, match="leave out defer_index_remap"):
+        again.optimize.compact_files(defer_index_remap=True)
+
+
+def test_a_compaction_of_a_clustered_table_has_limits(tmp_path: Path) -> None:
+    uri = written(tmp_path)
+    optimize = Dataset.open(uri).optimize
+    done = optimize.compact_files(5_000, sort_by=["x"], max_source_fragments=2, excluded_fragment_ids=[0])
+    assert [f.id for f in done.snapshot.manifest.fragments][:2] == [0, 3]
+    assert [f.physical_rows for f in done.snapshot.manifest.fragments][2:] == [5_000] * 4
+
+
+def test_many_columns_fill_a_fragment_with_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = written(tmp_path)
+    monkeypatch.setattr(cluster, "_RANGE_BYTES", 300_000)
+    first = Dataset.open(uri).optimize.cluster("x", "y")
+    assert len(first.snapshot.manifest.fragments) > 2
+    kept = {f.id for f in first.snapshot.manifest.fragments}
+    Dataset.write(uri, points(1, 500), mode="append")
+    second = Dataset.open(uri).optimize.cluster()
+    assert kept < {f.id for f in second.snapshot.manifest.fragments}, "all are far below a million rows, but full"
+
+
+def test_appends_and_their_indexes_meanwhile_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = written(tmp_path, rows=4000)
+    Dataset.open(uri).create_scalar_index("id", "BTREE")
+    commit = getattr(cluster, "commit")  # noqa: B009
+
+    def late(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(cluster, "commit", commit)
+        theirs = lance.write_dataset(points(1, 4000), uri, mode="append")
+        theirs.delete("id = 4500")
+        return commit(*arguments, **more)
+
+    monkeypatch.setattr(cluster, "commit", late)
+    done = Dataset.open(uri).optimize.cluster("x", "y")
+    assert done.count_rows() == lance.dataset(uri).count_rows() == 7999
+    for number in (17, 4501):
+        assert done.scan(filter=f"id = {number}").to_table()["id"].to_pylist() == [number]
+        assert lance.dataset(uri).to_table(filter=f"id = {number}")["id"].to_pylist() == [number]
+    lance.dataset(uri).validate()
+
+
+@pytest.mark.parametrize("place", ["write_sorted", "rebuild"])
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    uri = written(tmp_path, rows=4000)
+    before = Dataset.open(uri).create_scalar_index("id", "BTREE")
+    monkeypatch.setattr(cluster, "_RANGE_BYTES", 30_000)
+    calls, real = [], getattr(cluster, place)
+
+    def failing(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 5 or place == "rebuild":
+            raise OSError("the disk is full")
+        return real(*arguments)
+
+    monkeypatch.setattr(cluster, place, failing)
+    monkeypatch.setattr(cluster, "STAGES", [(tasks, failing if run is real else run) for tasks, run in cluster.STAGES])
+    folders = [tmp_path / "t.lance" / name for name in ("data", "_indices")]
+    files = [sorted(path.name for path in folder.iterdir()) for folder in folders]
+    with pytest.raises(OSError, match="the disk is full"):
+        before.optimize.cluster("x", "y")
+    assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == files
+    assert Dataset.open(uri).scan(filter="id = 5").count_rows() == 1
+
+
+def test_the_growth_of_the_manifest_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = written(tmp_path, stable=True, rows=4000)
+    Dataset.write(uri, points(1, 4000), mode="append")
+    files = sorted(path.name for path in (tmp_path / "t.lance" / "data").iterdir())
+    monkeypatch.setattr(cluster, "_MOST_LINEAGE_BYTES", 100_000)
+    with pytest.raises(UnsupportedFeatureError, match="the manifest larger by"):
+        Dataset.open(uri).optimize.cluster("x", "y")
+    assert sorted(path.name for path in (tmp_path / "t.lance" / "data").iterdir()) == files
+    monkeypatch.undo()
+    done = Dataset.open(uri).optimize.cluster("x", "y")
+    grown = sum(len(s) for f in done.snapshot.manifest.fragments for s in (f.row_ids, f.created_at, f.updated_at) if isinstance(s, bytes))
+    assert 100_000 < grown <= 8000 * 34
+
+
 def test_what_cannot_be_clustered(tmp_path: Path) -> None:
     uri = written(tmp_path, rows=400)
     optimize = Dataset.open(uri).optimize
@@ -197,7 +352,7 @@ def test_what_cannot_be_clustered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"columns": 7}', '{"columns": ["x"], "jobs": [{}]}', '{"columns": [null]}'])
 def test_a_record_that_is_not_ours_counts_for_nothing(tmp_path: Path, text: str) -> None:
     uri = written(tmp_path, rows=400)
-    update_config(Dataset.open(uri).snapshot, {cluster.CONFIG: text})
+    update_config(Dataset.open(uri).snapshot, {CONFIG: text})
     assert Dataset.open(uri).optimize.cluster("x").scan(filter="x >= 0").count_rows() == 400
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +15,18 @@ import pyarrow.compute as pc
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.table.join import answers, compare, questions, steps
+from lance_spark.predicate import parse
+from lance_spark.table.join import answers, compare, plan, questions, steps
 from lance_spark.table.join.plan import plan_join
-from lance_spark.table.join.steps import Answer, Ask, Compare
+from lance_spark.table.join.steps import Answer, Ask, Compare, Join
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.nearest import nearest_of
-from tests.table.search.vectors import DIMENSIONS, table, vectors
+from tests.table.search.vectors import DIMENSIONS, column, table, vectors
 
 QUESTIONS = np.asarray(vectors(rows=60)[20:60] + 0.25, np.float32)
-QUESTION = ("question", pa.struct([("c0", pa.string())]))
-SENT = pa.schema(
-    [("key", pa.int32()), ("group", pa.int32()), ("number", pa.int64()), QUESTION, ("vector", pa.binary()), ("partitions", pa.binary())]
-)
-ROWS = (("estimated", pa.bool_()), ("distances", pa.binary()), ("rows", pa.binary()))
-FOUND = pa.schema([("number", pa.int64()), QUESTION, ("vector", pa.binary()), *ROWS])
-RESULT = pa.schema([QUESTION, ("t0", pa.int64()), ("_distance", pa.float32())])
+QUESTION = pa.struct([("c0", pa.string())])
+SENT, FOUND = steps.sent_schema(QUESTION), steps.found_schema(QUESTION)
+RESULT = pa.schema([("question", QUESTION), ("t0", pa.int64()), ("_distance", pa.float32())])
 WITHOUT = 3
 """The number of a question without a vector."""
 
@@ -35,22 +35,43 @@ def batches(rows: pa.Table, size: int) -> list[pa.RecordBatch]:
     return [batch for batch in rows.combine_chunks().to_batches(size) if batch.num_rows]
 
 
+@pytest.fixture(params=[True, False], ids=["each task searches all", "a task for each group"], autouse=True)
+def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether tables are so small that a task searches all of them."""
+    if not request.param:
+        monkeypatch.setattr(plan, "_GROUP_BYTES", 1)
+    return bool(request.param)
+
+
 def joined(dataset: Dataset, size: int, queries: np.ndarray = QUESTIONS, **near: Any) -> pa.Table:
     """The rows that tasks find, which get batches of so many rows. The question WITHOUT has no vector."""
-    snapshot = dataset.snapshot
-    nearest = nearest_of(snapshot, {**near, "column": "vec", "q": [0] * DIMENSIONS})
-    join, _ = plan_join(snapshot, nearest, None, False, 2)
     lists: list[list[float] | None] = queries.tolist()
     lists[WITHOUT] = None
+    return joined_with(dataset, lists, size, None, near)
+
+
+def joined_with(
+    dataset: Dataset, lists: Sequence[Sequence[float] | None], size: int, condition: str | None, near: Mapping[str, Any]
+) -> pa.Table:
+    """The same for these questions, and with a condition."""
+    snapshot = dataset.snapshot
+    nearest = nearest_of(snapshot, {**near, "column": "vec", "q": [0] * DIMENSIONS})
+    predicate = None if condition is None else parse(condition, snapshot.manifest.schema)
+    join, _ = plan_join(snapshot, nearest, predicate, False, 2)
     names = pa.array([f"question {i}" for i in range(len(lists))])
-    numbers = pa.array(range(len(lists)), pa.int64())
-    asked = pa.table({"c0": names, "vector": pa.array(lists, pa.list_(pa.float64())), "number": numbers})
-    probes = pa.Table.from_batches([*Ask(join, np.arange(join.group_count, dtype=np.int32), True)(iter(batches(asked, size)), SENT)])
+    asked = pa.table({"c0": names, "vector": pa.array(lists, pa.list_(pa.float64()))})
+    ask, compare = Ask(join, np.arange(max(join.group_count, 1), dtype=np.int32), True), Compare(join)
+    answer = Answer(join, ScanPlan(("id",)), True)
+    if join.together:
+        found = Join(ask, compare, answer)(iter(batches(asked, size)), RESULT)
+        return pa.Table.from_batches(found, RESULT)
+    asked = asked.append_column("number", pa.array(range(len(lists)), pa.int64()))
+    probes = pa.Table.from_batches([*ask(iter(batches(asked, size)), SENT)])
     parts = [probes.filter(pc.equal(probes["key"], key)) for key in pc.unique(probes["key"])]
-    compared = pa.concat_tables([pa.Table.from_batches([*Compare(join)(iter(batches(part, size)), FOUND)]) for part in parts])
+    compared = pa.concat_tables([pa.Table.from_batches([*compare(iter(batches(part, size)), FOUND)]) for part in parts])
     order = [("number", "ascending"), ("is_found", "ascending")]
     ordered = compared.append_column("is_found", pc.is_null(compared["question"])).sort_by(order)
-    return pa.Table.from_batches([*Answer(join, ScanPlan(("id",)), True)(iter(batches(ordered, size)), RESULT)])
+    return pa.Table.from_batches([*answer(iter(batches(ordered, size)), RESULT)], RESULT)
 
 
 @pytest.mark.parametrize("refined", [{}, {"refine_factor": 3}])
@@ -95,6 +116,27 @@ def test_vectors_of_all_types(tmp_path: Path, dtype: str, metric: str, kind: str
     there = found.filter(pc.is_valid(found["t0"]))
     assert there["t0"].to_pylist() == expected["id"].to_pylist()
     assert there["_distance"].to_pylist() == expected["_distance"].to_pylist()
+
+
+def test_tasks_of_large_tables_have_few_partitions(tmp_path: Path, together: bool) -> None:
+    lance.write_dataset(table(vectors(rows=600)), tmp_path / "t").create_index("vec", "IVF_FLAT", num_partitions=3)
+    snapshot = Dataset.open(str(tmp_path / "t")).snapshot
+    join, _ = plan_join(snapshot, nearest_of(snapshot, {"column": "vec", "q": [0] * DIMENSIONS}), None, False, 2)
+    assert (join.together, join.group_count) == ((True, 1) if together else (False, 3))
+
+
+def test_the_rows_of_a_filter_travel_in_few_bytes(tmp_path: Path) -> None:
+    """Each of 20,000 addresses takes 8 bytes in memory, but less than one in what tasks get."""
+    rows = pa.table({"id": range(40_000), "vec": column(np.zeros((40_000, 2), np.float32))})
+    lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=10_000).create_index("vec", "IVF_FLAT", num_partitions=1)
+    snapshot = Dataset.open(str(tmp_path / "t")).snapshot
+    nearest = nearest_of(snapshot, {"column": "vec", "q": [0, 0]})
+    join, _ = plan_join(snapshot, nearest, parse("id % 4 < 2", snapshot.manifest.schema), False, 2)
+    whole, without = pickle.dumps(join), pickle.dumps(replace(join, allowed=None))
+    assert len(whole) - len(without) < 20_000
+    allowed = pickle.loads(whole).allowed
+    assert len(allowed) == 20_000
+    np.testing.assert_array_equal(allowed, join.allowed)
 
 
 def test_a_question_with_many_rows_in_many_groups(tmp_path: Path) -> None:

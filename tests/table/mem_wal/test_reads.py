@@ -195,29 +195,51 @@ def test_older_versions_have_the_rows_of_the_log_that_are_not_in_them(uri: str) 
     assert sorted(Dataset.open(uri, version=1).to_table()["id"].to_pylist()) == [1, 2], "before the log"
 
 
-REFUSED: dict[str, Callable[[Dataset], object]] = {
-    "row ids": lambda table: table.scan(with_row_id=True).to_table(),
-    "row addresses": lambda table: table.to_table(["_rowaddr"]),
-    "numbers of rows": lambda table: table.take([0]),
-    "rows by id": lambda table: table.take_rows([0]),
-    "a sample": lambda table: table.sample(1),
-    "a search": lambda table: table.scan(full_text_query="a"),
-}
+def test_rows_of_the_log_have_no_ids_addresses_and_versions(uri: str) -> None:
+    """As in pylance's scanner of the log, which returns null addresses."""
+    shard = logs.flushed(uri, 2, 3)
+    writer = lance.dataset(uri).mem_wal_writer(shard)
+    writer.put(row(4, "new"))
+    table = Dataset.open(uri)
+    columns = ["id", "_rowaddr", "_rowid", "_row_created_at_version"]
+    of_log = [(i, None, None, None) for i in (2, 3, 4)]
+    assert [tuple(r.values()) for r in table.to_table(columns).to_pylist()] == [(1, 0, 0, 1), *of_log]
+    addresses = writer.lsm_scanner().with_row_address().to_table()
+    assert dict(zip(addresses["id"].to_pylist(), addresses["_rowaddr"].to_pylist())) == {1: 0, 2: None, 3: None, 4: None}
+    assert table.to_table(["id"], "_rowaddr < 5")["id"].to_pylist() == [1]
+    assert table.to_table(["id"], "_rowid IS NULL")["id"].to_pylist() == [2, 3, 4]
+    assert table.scan(with_row_id=True).to_table()["_rowid"].to_pylist() == [0, None, None, None]
+    assert table.take([3, 0], columns=["_rowaddr", "v"]).to_pylist() == [{"_rowaddr": None, "v": "new"}, {"_rowaddr": 0, "v": "1"}]
+    assert table.take_rows([0])["id"].to_pylist() == [1]
+    with pytest.raises(IndexError, match="do not exist"):
+        table.take_rows([1])  # the log has a newer row of this key
+    writer.close()
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_rows_of_the_log_do_not_have_is_refused(name: str, uri: str) -> None:
-    shard = logs.flushed(uri, 3)
-    with pytest.raises(UnsupportedFeatureError, match="mem_wal=base"):
-        REFUSED[name](Dataset.open(uri))
-    logs.merge(uri, shard, 1)
-    assert Dataset.open(uri).take([0]).num_rows == 1
+@pytest.mark.parametrize("column", ["_rowoffset", "_fragid", "_metadata"])
+def test_rows_of_the_log_have_no_place_in_the_table(column: str, uri: str) -> None:
+    logs.flushed(uri, 3)
+    table = Dataset.open(uri)
+    reads: list[Callable[[list[str]], object]] = [
+        table.to_table,
+        lambda names: table.take([0], names),
+        lambda names: table.sample(1, names),
+    ]
+    for read in reads:
+        with pytest.raises(UnsupportedFeatureError, match=rf"have no {column}.*mem_wal=base"):
+            read(["id", column])
+    assert Dataset.open(uri, mem_wal="base").to_table(["id", column]).num_rows == 2
 
 
 def test_explain_tells_what_is_read_of_the_log(uri: str) -> None:
     shard = logs.flushed(uri, 3, 4)
     writer = logs.unflushed(uri, 5, shard=shard)
-    assert "write-ahead log: 2 rows in 1 SSTable, and 2 log files, of 1 shard" in Dataset.open(uri).scan().explain()
+    writer.delete(keys(4, 1))
+    explained = Dataset.open(uri).scan().explain()
+    assert "scanned: 2 rows in 1 fragments" in explained
+    assert "write-ahead log: 2 rows in 1 SSTable, and 3 log files, of 1 shard" in explained
+    assert f"shard {shard}, generation 1: 2 rows\n" in explained
+    assert f"shard {shard}, entries: 1 row, 2 deletions" in explained
     assert "write-ahead log" not in Dataset.open(uri, mem_wal="base").scan().explain()
     writer.close()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -99,23 +101,25 @@ def test_a_namespace_reads_the_log_too(tmp_path: Path, uri: str) -> None:
 
 
 def test_verify_and_info_tell_of_unread_rows(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    logs.flushed(uri, 3)
+    shard = logs.flushed(uri, 3)
     report = Dataset.open(uri).verify()
     assert report.ok
     assert "in 1 of 1 shard" in report.unread
     assert "unread: " in str(report)
     assert report.unread in report._repr_html_()
     assert main(["info", uri]) == 0
-    assert "unread: the write-ahead log has rows" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "unread: the write-ahead log has rows" in printed
+    assert f"unread: shard {shard}, generation 1: 1 row" in printed
     assert main(["info", uri, "--json"]) == 0
-    assert '"unread": 1' in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert '"unread": 1' in printed
+    assert json.loads(printed)["write_ahead_log"]["parts"] == [{"shard": shard, "generation": 1, "rows": 1, "deletions": 0}]
 
 
 LOSSES: dict[str, Callable[[str], object]] = {
     "overwrite": lambda uri: Dataset.write(uri, logs.rows(9), "overwrite"),
     "restore of a version before the log": lambda uri: Dataset.open(uri, version=1).restore(),
-    "change of a type": lambda uri: Dataset.open(uri).alter_columns({"path": "w", "data_type": pa.int64()}),
-    "calculated column": lambda uri: Dataset.open(uri).add_columns({"z": "id + 1"}),
     "dropped entry": lambda uri: Dataset.commit(uri, CreateIndex((), Dataset.open(uri).snapshot.manifest.indexes), read_version=2),
 }
 
@@ -137,6 +141,51 @@ def test_a_change_that_would_lose_rows_is_refused_until_they_are_merged(name: st
     LOSSES[name](uri)
 
 
+UNFIT: dict[str, Callable[[Any], object]] = {
+    "change of a type": lambda table: table.alter_columns({"path": "w", "data_type": pa.int64()}),
+    "calculated column": lambda table: table.add_columns({"z": "id + 1"}),
+    "column without nulls": lambda table: table.alter_columns({"path": "v", "nullable": False}),
+    "renamed key": lambda table: table.alter_columns({"path": "id", "name": "key"}),
+    "dropped key": lambda table: table.drop_columns(["id"]),  # pylance does it, and then has no keys
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_schema_that_rows_of_the_log_would_not_fit_is_refused_as_long_as_there_is_a_log(name: str, uri: str) -> None:
+    """As in pylance, also if the log has no rows: an open writer may put some that have the columns that it knows."""
+    change = UNFIT[name]
+    for ids in ((), (3,)):
+        logs.flushed(uri, *ids)
+        with pytest.raises(UnsupportedFeatureError, match="write-ahead log"):
+            change(Dataset.open(uri))
+        if name != "dropped key":
+            with pytest.raises(OSError, match="MemWAL"):
+                change(lance.dataset(uri))
+    assert sorted(Dataset.open(uri).to_table()["id"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["shallow clone", "deep clone", "branch"])
+def test_a_clone_has_a_log_of_its_own(kind: str, uri: str) -> None:
+    """It has the rows of the table; the generations of its shards begin anew, so that none of them counts as merged."""
+    shard = logs.flushed(uri, 3)
+    logs.merge(uri, shard, 1)
+    logs.flushed(uri, 4, shard=shard)
+    table = Dataset.open(uri)
+    clone = {
+        "shallow clone": lambda: table.shallow_clone(f"{uri}.clone"),
+        "deep clone": lambda: table.deep_clone(f"{uri}.clone"),
+        "branch": lambda: table.create_branch("side"),
+    }[kind]()
+    assert sorted(clone.to_table()["id"].to_pylist()) == [1, 2, 3]
+    writable = lance.dataset(uri).checkout_version(("side", None)) if kind == "branch" else lance.dataset(clone.uri)
+    with writable.mem_wal_writer(shard) as writer:
+        writer.put(logs.rows(5))
+    again = Dataset.open(uri, branch="side") if kind == "branch" else Dataset.open(clone.uri)
+    assert sorted(again.to_table()["id"].to_pylist()) == [1, 2, 3, 5]
+    assert sorted(again.merge_mem_wal().to_table()["id"].to_pylist()) == [1, 2, 3, 5]
+    assert sorted(Dataset.open(uri).to_table()["id"].to_pylist()) == [1, 2, 3, 4]
+
+
 HARMLESS: dict[str, tuple[Callable[[str], object], list[int]]] = {
     "append": (lambda uri: Dataset.write(uri, logs.rows(9), "append"), [1, 2, 3, 4, 9]),
     "delete": (lambda uri: Dataset.open(uri).delete("id = 1"), [2, 3, 4]),
@@ -146,6 +195,13 @@ HARMLESS: dict[str, tuple[Callable[[str], object], list[int]]] = {
     "renamed column": (lambda uri: Dataset.open(uri).alter_columns({"path": "v", "name": "u"}), [1, 2, 3, 4]),
     "empty column": (lambda uri: Dataset.open(uri).add_columns(pa.schema([pa.field("z", pa.int32())])), [1, 2, 3, 4]),
     "compaction": (lambda uri: (Dataset.write(uri, logs.rows(9), "append"), Dataset.open(uri).optimize.compact_files()), [1, 2, 3, 4, 9]),
+    "merge": (lambda uri: Dataset.open(uri).merge_insert("id").when_not_matched_insert_all().execute(logs.rows(2, 9)), [1, 2, 3, 4, 9]),
+    "optimized indexes": (
+        lambda uri: (Dataset.open(uri).create_scalar_index("id", "BTREE"), Dataset.open(uri).optimize.optimize_indices()),
+        [1, 2, 3, 4],
+    ),
+    "settings": (lambda uri: Dataset.open(uri).update_config({"a": "b"}), [1, 2, 3, 4]),
+    "tag": (lambda uri: Dataset.open(uri).tags.create("t", 2), [1, 2, 3, 4]),
     "restore of a version with the log": (lambda uri: Dataset.open(uri, version=2).restore(), [1, 2, 3, 4]),
     "index": (lambda uri: Dataset.open(uri).create_scalar_index("v", "BTREE"), [1, 2, 3, 4]),
     "cleanup": (lambda uri: Dataset.open(uri).cleanup_old_versions(retain_versions=1, delete_unverified=True), [1, 2, 3, 4]),
@@ -157,5 +213,8 @@ def test_other_changes_keep_the_rows_for_readers_of_the_log(name: str, uri: str)
     shard = logs.flushed(uri, 3, 4)
     change, expected = HARMLESS[name]
     change(uri)
+    assert sorted(Dataset.open(uri).to_table()["id"].to_pylist()) == expected
     assert logs.all_rows(uri, shard) == expected
+    assert sorted(Dataset.open(uri).merge_mem_wal().to_table()["id"].to_pylist()) == expected
+    assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == expected
     lance.dataset(uri).validate()

@@ -187,13 +187,13 @@ def test_rows_without_columns_are_refused_and_not_lost(mode: Mode, what: str, tm
         Dataset.write(tmp_path, pa.table({"a": [1, 2]}).select([]), mode)
 
 
-@pytest.mark.parametrize("version", ["legacy", "0.1", "2.3"])
+@pytest.mark.parametrize("version", ["legacy", "0.1", "2.4"])
 def test_versions_that_are_not_written_are_refused_by_name(version: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=rf"storage version {version} is not supported; use 2\.0, 2\.1, 2\.2"):
+    with pytest.raises(UnsupportedFeatureError, match=rf"storage version {version} is not supported; use 2\.0, 2\.1, 2\.2, 2\.3"):
         Dataset.write(str(tmp_path / "t"), TABLE, data_storage_version=version)
 
 
-@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2", "2.3"])
 @pytest.mark.parametrize("by", ["us", "pylance"])
 def test_tables_of_every_version_are_made_appended_to_and_overwritten(version: str, by: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")

@@ -98,8 +98,8 @@ def test_modes(tmp_path: Path) -> None:
 
 def test_an_overwrite_may_change_the_file_format(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    lance.write_dataset(TABLE, uri, data_storage_version="2.3")
-    with pytest.raises(UnsupportedFeatureError, match=r"2\.3.*overwriting"):
+    lance.write_dataset(TABLE, uri, data_storage_version="legacy")
+    with pytest.raises(UnsupportedFeatureError, match=r"0\.1.*overwriting"):
         Dataset.write(uri, TABLE, "append")
     Dataset.write(uri, TABLE, "overwrite", data_storage_version="2.1")
     assert lance.dataset(uri).data_storage_version == "2.1"

@@ -63,7 +63,7 @@ class ColumnarMode extends HandOver {
   boolean isColumnar() { return obstacle == null; }
   boolean reports() { return reports; }
   String shown() { return obstacle == null ? "true" : "false (" + obstacle + ")"; }
-  CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned) { return Metrics.ofScan(sparks, isPartitioned, reports); }
+  CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned, boolean hasLog) { return Metrics.ofScan(sparks, isPartitioned, hasLog, reports); }
   CustomTaskMetric[] skipped(byte[] partition) { return Metrics.skipped(partition); }
   Write measured(Write write) { return new MeasuredWrite(write); }
 

@@ -20,7 +20,8 @@ import org.apache.spark.util.CollectionAccumulator;
 public final class WorkerReport {
   /** The names of the metrics in the order of the report. */
   public static final String[] NAMES = {
-    "lanceRows", "lanceBytesRead", "lanceBytes", "lancePagesRead", "lancePages", "lanceStoreTime", "lanceDecodingTime"
+    "lanceRows", "lanceBytesRead", "lanceBytes", "lancePagesRead", "lancePages", "lanceStoreTime", "lanceDecodingTime",
+    "lanceLogRows"
   };
   private static final byte[] MARK = Marks.mark("LanceRead:");
   private final CollectionAccumulator updates = new CollectionAccumulator();

@@ -40,7 +40,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The optimizer rule that plans the tasks of the joins that NearestJoins has found. It runs after Spark has pushed conditions and columns down.
  *
- * The plan is that of LanceTable.nearestJoin: three functions in Python over Arrow batches, with shuffles between them
+ * The plan is that of LanceTable.nearestJoin: three functions in Python over Arrow batches, with shuffles between them, or one of a small table
  * (lance_spark.spark.planner.nearest.nearest_steps, which describes the columns).
  */
 public class NearestStages extends Rule {
@@ -82,7 +82,7 @@ public class NearestStages extends Rule {
 
 /** The tasks of one join. */
 class Stages {
-  /** Before the sizes of JSON and three functions, and these (lance_spark.spark.planner.nearest.nearest_reader). */
+  /** Before the size of JSON, this, and the functions of the steps (lance_spark.spark.planner.nearest.nearest_reader). */
   private static final byte[] MARK = Marks.mark("LanceNearest:");
   /** Of functions over Arrow batches (pyspark.util.PythonEvalType). */
   private static final int IN_ARROW = 207;
@@ -138,13 +138,14 @@ class Stages {
     DataType floats = DataTypes.createArrayType(text("vector").equals("double") ? DataTypes.DoubleType : DataTypes.FloatType);
     named.add(named(new Cast(question, floats, scala.Option.empty()), "vector"));
     LogicalPlan numbered = new Project(seq(named), questions);
-    Attribute vector = (Attribute) numbered.output().last();
-    numbered = sorted(numbered, Arrays.asList(new Object[] { new XxHash64(seq(Collections.singletonList(vector))) }));
+    Expression hash = new XxHash64(seq(Collections.singletonList(numbered.output().last())));
+    if (about.get("steps").size() == 1) return result(step(0, by(numbered, hash, scala.Option.empty())));
+    numbered = sorted(numbered, Arrays.asList(new Object[] { hash }));
     List columns = new ArrayList(CollectionConverters.asJava(numbered.output()));
     columns.add(named(new MonotonicallyIncreasingID(), "number"));
     LogicalPlan probes = step(0, new Project(seq(columns), numbered));
-    LogicalPlan found = step(1, byKey(probes, "key", new scala.Some(Integer.valueOf(((JsonNode) (Object) about.get("groups")).intValue()))));
-    LogicalPlan byQuestion = byKey(found, "number", scala.Option.empty());
+    LogicalPlan found = step(1, by(probes, column(probes, "key"), new scala.Some(Integer.valueOf(((JsonNode) (Object) about.get("groups")).intValue()))));
+    LogicalPlan byQuestion = by(found, column(found, "number"), scala.Option.empty());
     List order = Arrays.asList(new Object[] { column(byQuestion, "number"), new IsNull(column(byQuestion, "question")) });
     return result(step(2, sorted(byQuestion, order)));
   }
@@ -191,35 +192,39 @@ class Stages {
   /** Gets the steps from Python. */
   private void ask(StructType asked) throws Exception {
     answer = table.planned(call, asked);
-    begin = Marks.after(answer, MARK, 32) + 32;
-    about = new ObjectMapper().readTree(new String(part(0), StandardCharsets.UTF_8));
+    begin = Marks.after(answer, MARK, 8) + 8;
+    int size = (int) Marks.integer(answer, begin - 8);
+    about = new ObjectMapper().readTree(new String(answer, begin, size, StandardCharsets.UTF_8));
+    begin += size;
   }
 
-  private byte[] part(int number) {
+  private JsonNode aboutStep(int number) { return (JsonNode) (Object) ((JsonNode) (Object) about.get("steps")).get(number); }
+
+  private byte[] function(int number) {
     int at = begin;
-    for (int i = 0; i < number; i++) at += (int) Marks.integer(answer, begin - 32 + 8 * i);
-    return Arrays.copyOfRange(answer, at, at + (int) Marks.integer(answer, begin - 32 + 8 * number));
+    for (int i = 0; i < number; i++) at += aboutStep(i).get("bytes").intValue();
+    return Arrays.copyOfRange(answer, at, at + aboutStep(number).get("bytes").intValue());
   }
 
   private String text(String key) { return ((JsonNode) (Object) about.get(key)).asText(); }
 
   /** The rows of a step of Python. */
   private LogicalPlan step(int number, LogicalPlan rows) throws Exception {
-    String name = ((JsonNode) (Object) about.get("names").get(number)).asText() + " of " + table.name();
-    StructType schema = (StructType) DataType.fromJson(((JsonNode) (Object) about.get("schemas").get(number)).asText());
+    String name = aboutStep(number).get("name").asText() + " of " + table.name();
+    StructType schema = (StructType) DataType.fromJson(aboutStep(number).get("schema").asText());
     List output = new ArrayList();
     for (int i = 0; i < schema.length(); i++) {
       StructField field = schema.fields()[i];
       output.add(new AttributeReference(field.name(), field.dataType(), true, field.metadata(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList())));
     }
-    Object function = Source.unopened().source().createPythonFunction(part(number + 1));
+    Object function = Source.unopened().source().createPythonFunction(function(number));
     Expression call = new PythonUDF(name, (org.apache.spark.api.python.PythonFunction) function, schema, (scala.collection.immutable.Seq) rows.output(),
         IN_ARROW, true, NamedExpression$.MODULE$.newExprId());
     return new MapInArrow(call, seq(output), rows, false, scala.Option.empty());
   }
 
-  private static LogicalPlan byKey(LogicalPlan rows, String key, scala.Option partitions) {
-    return new RepartitionByExpression(seq(Collections.singletonList(column(rows, key))), rows, partitions, scala.Option.empty());
+  private static LogicalPlan by(LogicalPlan rows, Expression key, scala.Option partitions) {
+    return new RepartitionByExpression(seq(Collections.singletonList(key)), rows, partitions, scala.Option.empty());
   }
 
   private static LogicalPlan sorted(LogicalPlan rows, List keys) {

@@ -20,7 +20,10 @@ from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot
 
 MARK = b"LanceNearest:"
-"""In the pickle of an answer, before the numbers of bytes of its four parts and these: JSON and the functions of the steps, in order."""
+"""In the pickle of an answer, before the number of bytes of JSON and the JSON, which says how many bytes each function of a step has.
+
+These follow, in the order of the steps.
+"""
 
 
 class StepsPartition(InputPartition):
@@ -44,12 +47,11 @@ class NearestReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One partition with the steps."""
         steps = self._steps()
-        three = (steps.ask, steps.compare, steps.answer)
-        names = [step.function.__name__ for step in three]
+        functions = [_command(step) for step in steps.all]
+        told = [{"name": s.function.__name__, "schema": s.schema.json(), "bytes": len(f)} for s, f in zip(steps.all, functions)]
         vector = "double" if steps.join.nearest.field.type.value_type == pa.float64() else "float"
-        about = {"groups": steps.groups, "vector": vector, "told": steps.told, "names": names, "schemas": [s.schema.json() for s in three]}
-        parts = [json.dumps(about).encode(), *map(_command, three)]
-        return [StepsPartition(struct.pack("<4q", *map(len, parts)) + b"".join(parts))]
+        about = json.dumps({"groups": steps.groups, "vector": vector, "told": steps.told, "steps": told}).encode()
+        return [StepsPartition(struct.pack("<q", len(about)) + about + b"".join(functions))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Nothing is read."""

@@ -2,13 +2,14 @@
 
 Questions pass through three steps, with a shuffle before the second and the third: `ask` finds the partitions of the index that each
 question searches, and sends its vector to the groups of partitions that have them; `compare` reads the partitions of a group, each once
-for many questions; `answer` chooses among what was found for a question in all groups, and reads the columns of the table.
+for many questions; `answer` chooses among what was found for a question in all groups, and reads the columns of the table. If all that is
+searched is small, `join` is these three in one task for its questions.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -71,9 +72,9 @@ class Steps:
     """The steps of a join. `plan` has the columns of the table, and `fields` their types in Spark; `questions` are the columns of the
     questions, and `told` describes the search. With `left`, questions without any row near them have one with nulls.
 
-    The first step gets the columns of the questions as c0, c1 and so on, their vectors as `vector`, and their numbers as `number`. Rows go
-    to the second one by the hash of `key`, in `groups` partitions; to the third one by `number`: of each, that with the `question` first.
-    The last has the columns of the questions as those of `question`, and those of the table as t0, t1 and so on.
+    The first step gets the columns of the questions as c0, c1 and so on, their vectors as `vector`, and, unless it is `join`, their numbers
+    as `number`. Rows go to the second one by the hash of `key`, in `groups` partitions; to the third one by `number`: of each, that with
+    the `question` first. The last has the columns of the questions as those of `question`, and those of the table as t0, t1 and so on.
     """
 
     join: NearestJoin
@@ -94,32 +95,30 @@ class Steps:
         return st.StructField("question", st.StructType([st.StructField(f"c{i}", f.dataType) for i, f in enumerate(self.questions)]))
 
     @property
-    def ask(self) -> Step:
-        """Sends questions to the groups that they search."""
-        from lance_spark.table.join.steps import Ask
+    def all(self) -> Sequence[Step]:
+        """The steps in their order: `ask`, `compare` and `answer`, or only `join`."""
+        from lance_spark.table.join.steps import Answer, Ask, Compare, Join
 
         searched = replace(self.join, allowed=None)  # which may be large, and is not for questions
+        ask, compare, answer = Ask(searched, _keys(self.groups), self.left), Compare(self.join), Answer(self.join, self.plan, self.left)
+        if not self.join.together:
+            return self._step(ask, self._sent), self._step(compare, self._found), self._step(answer, self._result)
+        return (self._step(Join(ask, compare, answer), self._result),)
+
+    @property
+    def _sent(self) -> st.StructType:
         ints = [st.StructField(name, st.IntegerType()) for name in ("key", "group")]
-        schema = st.StructType([*ints, _NUMBER, self._question, _VECTOR, st.StructField("partitions", st.BinaryType())])
-        return self._step(Ask(searched, _keys(self.groups), self.left), schema)
+        return st.StructType([*ints, _NUMBER, self._question, _VECTOR, st.StructField("partitions", st.BinaryType())])
 
     @property
-    def compare(self) -> Step:
-        """Finds rows in a group."""
-        from lance_spark.table.join.steps import Compare
-
+    def _found(self) -> st.StructType:
         found = [st.StructField(name, st.BinaryType()) for name in ("distances", "rows")]
-        schema = st.StructType([_NUMBER, self._question, _VECTOR, st.StructField("estimated", st.BooleanType()), *found])
-        return self._step(Compare(self.join), schema)
+        return st.StructType([_NUMBER, self._question, _VECTOR, st.StructField("estimated", st.BooleanType()), *found])
 
     @property
-    def answer(self) -> Step:
-        """Chooses rows, and reads their columns."""
-        from lance_spark.table.join.steps import Answer
-
+    def _result(self) -> st.StructType:
         table = [st.StructField(f"t{i}", f.dataType) for i, f in enumerate(self.fields)]
-        schema = st.StructType([self._question, *table, st.StructField(DISTANCE, st.FloatType())])
-        return self._step(Answer(self.join, self.plan, self.left), schema)
+        return st.StructType([self._question, *table, st.StructField(DISTANCE, st.FloatType())])
 
     def _step(self, function: Callable[[Batches, pa.Schema], Batches], schema: st.StructType) -> Step:
         data, conversion = pickle.dumps(function), self.conversion_to(schema)

@@ -325,7 +325,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   public CustomMetric[] supportedCustomMetrics() {
     try {
-      return handOver().metrics(source.spark().source().createPythonMetrics(), source.isPartitioned());
+      return handOver().metrics(source.spark().source().createPythonMetrics(), source.isPartitioned(), source.hasLog());
     } catch (Exception e) {
       return new CustomMetric[0];
     }

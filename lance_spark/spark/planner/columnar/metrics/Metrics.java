@@ -29,7 +29,7 @@ class Metrics {
   }
 
   /** Spark's metrics of a scan, what planning has skipped, and what tasks report if they do. */
-  static CustomMetric[] ofScan(CustomMetric[] sparks, boolean isPartitioned, boolean reports) {
+  static CustomMetric[] ofScan(CustomMetric[] sparks, boolean isPartitioned, boolean hasLog, boolean reports) {
     if (!areShown()) return sparks;
     List all = new ArrayList(Arrays.asList(sparks));
     all.add(new CountMetric(SKIPPED, isPartitioned ? "partitions skipped" : "fragments skipped"));
@@ -41,6 +41,7 @@ class Metrics {
       new TimeMetric(names[5], "time waiting for the store"), new TimeMetric(names[6], "time decoding")
     };
     if (reports) all.addAll(Arrays.asList(reported));
+    if (reports && hasLog) all.add(new CountMetric(names[7], "rows of the write-ahead log"));
     return (CustomMetric[]) all.toArray(new CustomMetric[0]);
   }
 

@@ -53,9 +53,14 @@ def signatures_in(snapshot: Snapshot, field: Field, uuid: bytes) -> Iterator[tup
 
     Raises CorruptFileError, UnsupportedFeatureError or StorageError.
     """
+    yield from ((ids, signatures) for _, ids, signatures in located_signatures(snapshot, field, uuid))
+
+
+def located_signatures(snapshot: Snapshot, field: Field, uuid: bytes) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """As `signatures_in`, with the addresses (uint64) of the rows before their ids."""
     segments = segments_of(snapshot)
     segment: Segment = next(s for s in segments.searched("MINHASHLSH", field) if s.index.uuid == uuid)
     named_by_address = segment.kind.has_addresses(segment.index.index_version, snapshot.manifest.has_stable_row_ids)
     for numbers, signatures in read_signatures(segments.files(segment, field)):
         addresses, exist = segments.present(segment, numbers)
-        yield (addresses if named_by_address else numbers)[exist], signatures[exist]
+        yield addresses[exist], (addresses if named_by_address else numbers)[exist], signatures[exist]

@@ -1,0 +1,1 @@
+"""Signatures of a version's texts, from indexes of the kind MINHASHLSH."""

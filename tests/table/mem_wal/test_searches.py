@@ -1,0 +1,197 @@
+"""Searches, `take` and samples of a table with a write-ahead log: what they find in a plain table with the same rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.mem_wal import LsmPointLookupPlanner, ShardSnapshot
+
+from lance_spark import Dataset
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.table.versions.write_ahead_log import shards_of
+from tests import write_ahead_logs as logs
+
+SCHEMA = pa.schema(
+    [
+        logs.SCHEMA.field("id"),
+        pa.field("text", pa.string()),
+        pa.field("vector", pa.list_(pa.float32(), 4)),
+        pa.field("other", pa.struct([("x", pa.int64()), ("y", pa.string())])),
+    ]
+)
+WORDS = ["ash", "birch", "cedar", "elm", "fir", "oak"]
+SHARDS = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002")
+
+
+def rows(ids: list[int], seed: int) -> pa.Table:
+    random_values = np.random.default_rng([seed, *ids])
+    vectors = random_values.normal(size=(len(ids), 4)).astype(np.float32)
+    texts = [" ".join(random_values.choice(WORDS, 3)) for _ in ids]
+    other = [None if i % 7 == 0 else {"x": i, "y": str(seed)} for i in ids]
+    return pa.table({"id": ids, "text": texts, "vector": list(vectors), "other": other}, SCHEMA)
+
+
+@dataclass
+class Pair:
+    """A table with a log, and a plain table with the same rows."""
+
+    logged: Dataset
+    plain: Dataset
+
+
+@pytest.fixture(scope="module", params=["indexed", "not indexed", "stable row ids"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """300 rows; the log has updates, deletions and new rows in three generations of two shards, and in entries."""
+    uri = str(tmp_path_factory.mktemp("searches") / "t.lance")
+    stable = request.param == "stable row ids"
+    dataset = lance.write_dataset(rows([*range(300)], 0), uri, max_rows_per_file=100, enable_stable_row_ids=stable)
+    if request.param != "not indexed":
+        dataset.create_index("vector", "IVF_FLAT", num_partitions=3)
+        dataset.create_scalar_index("text", "INVERTED", with_position=True)
+        dataset.create_scalar_index("id", "BTREE")
+    dataset.initialize_mem_wal()
+    choice = random.Random(1)
+    open_writers = []
+    for step in range(4):
+        shard = step % 2
+        writer = lance.dataset(uri).mem_wal_writer(SHARDS[shard])
+        own = [i for i in range(330) if i % 2 == shard]
+        writer.put(rows(sorted(choice.sample(own, 25)), step + 1))
+        writer.delete(pa.table({"id": pa.array(sorted(choice.sample(own, 6)), pa.int64())}))
+        if step < 3:
+            writer.close()
+        else:
+            writer.put(rows(sorted(choice.sample(own, 5)), 9))
+            open_writers.append(writer)
+    logged = Dataset.open(uri)
+    yield Pair(logged, Dataset.write(f"{uri}.plain", logged.to_table().sort_by("id")))
+    for writer in open_writers:
+        writer.close()
+
+
+def found(table: pa.Table) -> Counter[str]:
+    return Counter(map(str, table.to_pylist()))
+
+
+QUERY = [0.1, -0.2, 0.3, 0.05]
+NEAREST: dict[str, dict[str, Any]] = {
+    "nearest": {"nearest": {"column": "vector", "q": QUERY, "k": 20}},
+    "nearest with a filter before": {"nearest": {"column": "vector", "q": QUERY, "k": 20}, "filter": "id % 3 = 0", "prefilter": True},
+    "nearest with a filter after": {"nearest": {"column": "vector", "q": QUERY, "k": 40}, "filter": "other.x > 100"},
+    "several vectors": {"nearest": {"column": "vector", "q": [QUERY, [1, 1, 1, 1]], "k": 7}},
+    "within a distance": {"nearest": {"column": "vector", "q": QUERY, "k": 50, "distance_range": (0.2, 1.5)}},
+    "by cosine": {"nearest": {"column": "vector", "q": QUERY, "k": 20, "metric": "cosine"}},
+    "more rows than there are": {"nearest": {"column": "vector", "q": QUERY, "k": 1000}},
+}
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_the_nearest_rows_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> None:
+    search = NEAREST[name]
+    columns = ["id", "text", "other.x"]
+    assert found(pair.logged.to_table(columns, **search)) == found(pair.plain.to_table(columns, **search))
+    assert pair.logged.scan(columns, **search).count_rows() == pair.plain.scan(columns, **search).count_rows()
+
+
+def test_explain_tells_what_a_search_finds_in_the_log(pair: Pair) -> None:
+    of_log = pair.logged.count_rows("_rowid IS NULL")
+    replaced = 300 - pair.logged.count_rows("_rowid IS NOT NULL")
+    explained = pair.logged.scan(nearest={"column": "vector", "q": QUERY}).explain()
+    assert f"write-ahead log: {of_log} rows, not in indexes; {replaced} of the table are left out" in explained
+
+
+def test_rows_that_the_index_does_not_cover_are_left_out_on_request(pair: Pair) -> None:
+    """As pylance's planner of searches of a log does always."""
+    nearest = {"column": "vector", "q": QUERY, "k": 400}
+    left = pair.logged.to_table(["id"], nearest=nearest, fast_search=True)["id"].to_pylist()
+    of_table = {i for i, n in zip(*pair.logged.to_table(["id", "_rowaddr"]).to_pydict().values()) if n is not None}
+    indexed = any(index.name == "vector_idx" for index in pair.logged.snapshot.manifest.indexes)
+    assert set(left) == (of_table if indexed else set())
+
+
+TEXTS: dict[str, Any] = {
+    "one word": "oak",
+    "two words": "oak fir",
+    "all words": {"match": {"query": "oak fir", "operator": "And"}},
+    "boolean": {"boolean": {"must": [{"match": {"query": "elm"}}], "must_not": [{"match": {"query": "ash"}}]}},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_words_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> None:
+    query = TEXTS[name]
+    if isinstance(query, dict):
+        query = _of_column(query)
+    else:
+        query = {"match": {"query": query, "column": "text"}}
+    for more in ({}, {"filter": "id < 150"}):
+        own, plain = (table.to_table(["id", "text"], full_text_query=query, **more) for table in (pair.logged, pair.plain))
+        assert found(own.select(["id", "text"])) == found(plain.select(["id", "text"]))
+        assert own.num_rows
+
+
+def _of_column(query: dict[str, Any]) -> dict[str, Any]:
+    """The query, whose parts are of the column `text`."""
+    return {
+        name: {**part, "column": "text"} if name == "match" else {k: [_of_column(q) for q in v] for k, v in part.items()}
+        for name, part in query.items()
+    }
+
+
+def test_a_search_by_both_routes(pair: Pair) -> None:
+    routes = [{"nearest": {"column": "vector", "q": QUERY, "k": 400}}, {"full_text_query": _of_column({"match": {"query": "oak"}})}]
+    hybrid = {"routes": routes, "k": 400}
+    assert found(pair.logged.to_table(["id"], hybrid=hybrid).select(["id"])) == found(pair.plain.to_table(["id"]))
+
+
+def test_rows_by_number_are_those_of_a_scan(pair: Pair) -> None:
+    scanned = pair.logged.to_table()
+    numbers = [0, 5, scanned.num_rows - 1, 250, 5, *range(scanned.num_rows - 40, scanned.num_rows)]
+    assert pair.logged.take(numbers).to_pylist() == scanned.take(numbers).to_pylist()
+    assert pair.logged.take(numbers, ["other.y"]).to_pylist() == [
+        {"other": None if o is None else {"y": o["y"]}} for o in scanned["other"].take(numbers).to_pylist()
+    ]
+    with pytest.raises(IndexError, match=f"has {scanned.num_rows} rows"):
+        pair.logged.take([scanned.num_rows])
+
+
+def test_a_sample_is_of_all_rows(pair: Pair) -> None:
+    whole = pair.logged.sample(1000)
+    assert found(whole) == found(pair.logged.to_table())
+    some = pair.logged.sample(50, ["id"])["id"].to_pylist()
+    assert len({*some}) == 50
+    assert {*some} <= {*pair.logged.to_table()["id"].to_pylist()}
+    assert pair.logged.recall("vector", [QUERY], k=10) == 1.0
+
+
+def test_a_condition_of_a_search_on_addresses_is_refused(pair: Pair) -> None:
+    nearest = {"column": "vector", "q": QUERY}
+    with pytest.raises(UnsupportedFeatureError, match=r"_rowaddr.*mem_wal=base"):
+        pair.logged.to_table(filter="_rowaddr > 5", nearest=nearest)
+    addresses = pair.logged.to_table(["id", "_rowaddr"], nearest={**nearest, "k": 400})
+    expected = pair.logged.to_table(["id", "_rowaddr"])
+    assert found(addresses.select(["id", "_rowaddr"])) == found(expected)
+
+
+def test_rows_by_key_are_those_of_pylance(pair: Pair) -> None:
+    """pylance looks up what is flushed."""
+    uri = pair.logged.uri
+    shards = []
+    for shard in shards_of(pair.logged.snapshot):
+        own = ShardSnapshot(shard.name)
+        for generation, folder in shard.sstables:
+            own = own.with_sstable(generation, folder)
+        shards.append(own.with_current_generation(len(shard.sstables) + 1))
+    planner = LsmPointLookupPlanner(lance.dataset(uri), shards)
+    for key in range(0, 330, 22):  # the shard of even numbers has no entries
+        wanted = planner.plan_lookup(pa.array([key], pa.int64())).to_table()
+        own_rows = pair.logged.to_table(filter=f"id = {key}")
+        assert found(own_rows) == found(wanted.select(own_rows.column_names)), key
