@@ -111,7 +111,8 @@ class OpenedTable:
     def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
         from lance_spark.spark.writer import LanceWriter
 
-        place = store_to_write(options) if options.branch is None else self.shape.store
+        # A namespace may give a store with other rights for writing.
+        place = self.shape if options.table is None or options.branch is not None else replace(self.shape, store=store_to_write(options))
         return LanceWriter(place, schema, overwrite, options, self.shape.manifest.schema.to_arrow(), replaced)
 
 

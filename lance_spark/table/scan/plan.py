@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError, check_at_least, check_type
+from lance_spark.index.answer import Answer
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, with_row_columns
@@ -169,16 +170,18 @@ def parts_at(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> Part
     return Parts.whole(snapshot.manifest.lazy_fragments.chosen(chosen), counts[chosen], (np.cumsum(counts) - counts)[chosen])
 
 
-def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
+def plan_tasks(
+    snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES, known: Answer | None = None
+) -> list[ScanTask]:
     """Split a scan into one or more tasks; their rows in the order of the tasks are the scan's rows.
 
     `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
-    because only reading shows which rows count.
+    because only reading shows which rows count. `known` may be the answer to the predicate, for which nothing is searched then.
     """
     plan = replace(plan, predicate=with_tests(snapshot, plan.predicate))
     counts = all_live_rows(snapshot)
     chosen = _fragments_of(snapshot, plan, counts)
-    plan, parts, indexes = _left(snapshot, plan, chosen, counts)
+    plan, parts, indexes = _left(snapshot, plan, chosen, counts, known)
     fields = plan.fields_to_read(snapshot)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
@@ -216,7 +219,7 @@ def _window(plan: ScanPlan) -> tuple[int, int | None]:
     return plan.offset, plan.limit if plan.order else _least(plan.limit, plan.task_limit)
 
 
-def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray) -> tuple[ScanPlan, Parts, str]:
+def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray, answer: Answer | None) -> tuple[ScanPlan, Parts, str]:
     """The parts of the chosen fragments, without those that the window or scalar indexes leave out, and what explain says of the indexes.
 
     Parts at the ends of the window are whole. The plan has no predicate any more if the indexes decide it for all parts.
@@ -229,7 +232,8 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
         before = int(ends[first - 1]) if first else 0
         moved = replace(plan, offset=plan.offset - before) if before else plan
         return moved, parts_at(snapshot, chosen[first:last], counts), ""
-    answer = look_up(snapshot, plan.predicate) if plan.use_scalar_index and snapshot.manifest.indexes else None
+    if answer is None and plan.use_scalar_index and snapshot.manifest.indexes:
+        answer = look_up(snapshot, plan.predicate)
     if answer is None:
         parts, skipped = left_by_bounds(snapshot, plan, parts_at(snapshot, chosen, counts))
         return plan, parts, skipped
