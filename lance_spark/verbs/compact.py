@@ -93,7 +93,11 @@ class Optimizer:
         return compact(self._target, self._condition, options, given(noted), progress)
 
     def executeZOrderBy(
-        self, *columns: str, full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment, **noted: Any
+        self,
+        *columns: str | Sequence[str],
+        full: bool = False,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        **noted: Any,
     ) -> ClusteringMetrics:
         """Cluster the table by columns, at most four (none: those of the last time), so that filters on any of them read few rows.
 
@@ -110,5 +114,5 @@ class Optimizer:
         """
         snapshot = self._target.latest()
         chosen = None if self._condition is None else _chosen(self._target, self._condition, snapshot)
-        how = Clustering(columns, full, chosen, target_rows_per_fragment)
+        how = Clustering(Clustering.names(columns), full, chosen, target_rows_per_fragment)
         return cluster(OnExecutors(self._target.spark, self._target.cores()), snapshot, how, given(noted))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -129,8 +131,61 @@ def test_a_join_by_the_index_is_the_nearest_join_of_the_table(spark: SparkSessio
     assert "t1#" not in plan
     whole = LanceTable.forPath(spark, path).nearestJoin(spark.table("q"), ("q", "vec"), k=3, columns=["id"]).select("n", "id")
     assert rows(frame) == rows(whole)
+    condition = "id < 900 AND kind <> 'k1'"
+    some = spark.sql(f"SELECT n, id FROM q LEFT JOIN (SELECT * FROM indexed WHERE {condition}) APPROX NEAREST 3 BY {BY['l2']}")
+    filtered = LanceTable.forPath(spark, path).nearestJoin(
+        spark.table("q"), ("q", "vec"), k=3, columns=["id"], filter=condition, how="left"
+    )
+    assert rows(some) == rows(filtered.select("n", "id"))
+    assert is_planned(some)
     for words in (f"EXACT NEAREST 3 BY {BY['l2']}", f"APPROX NEAREST 3 BY {BY['dot']}"):
         assert "no index is used" in str(spark.sql(f"SELECT n, id FROM q JOIN indexed {words}")._jdf.queryExecution().optimizedPlan())
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_similarity_is_searched_by_an_index_of_its_metric(spark: SparkSession, t: DataFrame, tmp_path: Path, metric: str) -> None:
+    path = str(tmp_path / "t")
+    Dataset.write(path, table(vectors(rows=600))).create_index("vec", "IVF_SQ", metric=metric, num_partitions=4)
+    spark.read.format("lance").load(path).createOrReplaceTempView("similar")
+    frame = spark.sql(f"SELECT n, id FROM q JOIN similar APPROX NEAREST 3 BY {BY[metric]}")
+    assert f"the 3 nearest by {metric} in column 'vec', by index" in str(frame._jdf.queryExecution().optimizedPlan().toString())
+    own = LanceTable.forPath(spark, path).nearestJoin(spark.table("q"), ("q", "vec"), k=3, metric=metric, columns=["id"])
+    assert rows(frame) == rows(own.select("n", "id"))
+
+
+def test_options_of_the_table_say_how_its_index_is_searched(spark: SparkSession, t: DataFrame, tmp_path: Path) -> None:
+    """Those of a read apply to all joins with it, those in WITH to a table of a catalog in one query."""
+    lance_spark.catalog(spark, "tuned", root=str(tmp_path))
+    path, values = str(tmp_path / "goods.lance"), vectors(rows=1200)
+    Dataset.write(path, table(values)).create_index("vec", "IVF_PQ", num_partitions=40, num_sub_vectors=2, num_bits=4)
+    goods = LanceTable.forPath(spark, path)
+    by = f"APPROX NEAREST 3 BY {BY['l2']}"
+
+    def joined(right: str) -> DataFrame:
+        frame = spark.sql(f"SELECT n, id FROM q JOIN {right} {by}")
+        assert is_planned(frame)
+        return frame
+
+    def shown(frame: DataFrame) -> str:
+        return str(frame._jdf.queryExecution().optimizedPlan().toString())
+
+    few = joined("tuned.goods WITH (nprobes = 2)")
+    assert " 2 of 40 partitions" in shown(few)
+    assert " 20 of 40 partitions" in shown(joined("tuned.goods"))
+    chosen: dict[str, Any] = {"nprobes": 30, "refine_factor": 20}
+    spark.read.format("lance").options(**chosen).load(path).createOrReplaceTempView("tuned_goods")
+    own = goods.nearestJoin(spark.table("q"), ("q", "vec"), k=3, columns=["id"], **chosen).select("n", "id")
+    assert rows(joined("tuned_goods")) == rows(own) == rows(joined("tuned.goods WITH (nprobes = 30, 'refine_factor' = 20)"))
+    assert rows(few) != rows(own)
+    assert " 5 of 40 partitions" in shown(joined("tuned.goods WITH (minimum_nprobes = 5, maximum_nprobes = 9, ef = 9)"))
+    exact = spark.sql(f"SELECT n, id FROM q JOIN tuned_goods EXACT NEAREST 3 BY {BY['l2']}")
+    assert "no index is used" in shown(exact)
+    for wrong, said in {"nprobes = 0": "nprobes", "minimum_nprobes = 9, maximum_nprobes = 5": "9 > 5", "probes = 3": "nprobes"}.items():
+        with pytest.raises(SPARK_ERRORS, match=said):
+            spark.sql(f"SELECT n, id FROM q JOIN tuned.goods WITH ({wrong}) {by}").collect()
+    near = json.dumps({"column": "vec", "q": values[0].tolist()})
+    with pytest.raises(SPARK_ERRORS, match="nprobes is for joins; of a search, it is a parameter in the JSON of nearest"):
+        spark.read.format("lance").options(nearest=near, nprobes=3).load(path).collect()
 
 
 def test_tasks_search_the_parts_of_a_table_that_is_not_small(spark: SparkSession, tmp_path: Path) -> None:
@@ -154,8 +209,17 @@ def test_tables_of_catalogs_versions_and_branches(spark: SparkSession, t: DataFr
     spark.sql(
         "CREATE OR REPLACE TABLE near_goods USING lance AS SELECT id, vec AS v, named_struct('vec', vec) AS deep FROM t WHERE id < 50"
     )
+    path = str(tmp_path / "own")
+    made = Dataset.write(path, table(vectors(), null=7))
+    made.create_branch("few").delete("id > 20")
+    made.tags.create("whole", 1)
+    made.delete("id < 100")
+    for name, options in {"of_branch": {"branch": "few"}, "of_tag": {"tag": "whole"}}.items():
+        spark.read.format("lance").options(**options).load(path).createOrReplaceTempView(name)
     try:
         counts = {
+            f"of_branch EXACT NEAREST 100000 BY {BY['dot']}": 20,
+            f"of_tag EXACT NEAREST 100000 BY {BY['dot']}": 299,
             f"near.default.goods EXACT NEAREST 100000 BY {BY['dot']}": 9,
             f"near.default.goods VERSION AS OF 1 EXACT NEAREST 100000 BY {BY['dot']}": 85,
             "near_goods EXACT NEAREST 100000 BY SIMILARITY vector_inner_product(v, q)": 42,
@@ -179,33 +243,60 @@ L2 = "APPROX NEAREST BY DISTANCE vector_l2_distance"
 DECLINED = {
     f"SELECT * FROM q JOIN t {L2}(q, vec) + n": "is none of DISTANCE vector_l2_distance",
     "SELECT * FROM q JOIN t APPROX NEAREST BY SIMILARITY vector_l2_distance(q, vec)": "is none of DISTANCE vector_l2_distance",
+    "SELECT * FROM q JOIN t APPROX NEAREST BY DISTANCE vector_inner_product(q, vec)": "BY DISTANCE vector_inner_product",
     f"SELECT * FROM q JOIN t {L2}(vec, vec)": "must be of the left side",
     f"SELECT * FROM q JOIN t {L2}(array(CAST(rand() AS FLOAT)), vec)": "not deterministic",
+    f"SELECT * FROM q JOIN (SELECT *, rand() AS r FROM t) t {L2}(q, vec)": "a column or condition of the table is not deterministic",
+    f"SELECT * FROM q JOIN (SELECT * FROM t WHERE rand() < 0.5) t {L2}(q, vec)": "a column or condition of the table is not deterministic",
     f"SELECT * FROM q JOIN (SELECT * FROM t WHERE hash(id) > 0) t {L2}(q, vec)": "cannot evaluate",
     f"SELECT * FROM q JOIN (SELECT * FROM t LIMIT 5) t {L2}(q, vec)": "limited or aggregated",
+    f"SELECT * FROM q JOIN (SELECT t.* FROM t JOIN t s ON t.id = s.id) t {L2}(q, vec)": "but it is the result of Join",
+    f"SELECT * FROM q JOIN (SELECT DISTINCT id, vec FROM t) t {L2}(q, vec)": "but it is the result of Aggregate",
+    f"SELECT * FROM q JOIN t {L2}(q, transform(vec, x -> x + 1F))": "the vectors of the table are no column of it",
+    f"SELECT * FROM q JOIN others {L2}(q, lists[0])": "the vectors of the table are no column of it",
+    f"SELECT * FROM q JOIN others {L2}(q, CAST(bytes AS ARRAY<FLOAT>))": "the vectors of the table are no column of it",
+    f"SELECT * FROM q JOIN others {L2}(q, varying)": "has no vectors of floats of one size",
+    f"SELECT * FROM q JOIN five {L2}(q, vec)": "choose rows by more than a condition",
+    f"SELECT * FROM q JOIN found {L2}(q, vec)": "searched or scanned in a way of its own",
+    f"SELECT * FROM q JOIN changes {L2}(q, vec)": "choose rows by more than a condition",
     f"SELECT * FROM (SELECT *, INTERVAL 1 MONTH AS i FROM q) JOIN t {L2}(q, vec)": "has the type",
     f"SELECT * FROM q JOIN q AS t {L2}(q.q, t.q)": "",
 }
+"""What is left to Spark, and why."""
 
 SESSIONS = """
 spark = builder.master("local[2]").getOrCreate()
 spark.range(3).count()
 lance_spark.enable(spark)
+def view(session, name, uri, **options):
+    session.read.format("lance").options(**options).load(uri).createOrReplaceTempView(name)
 for session in (spark, spark.newSession()):
     session.sql("SELECT 1 AS n, array(1F, 2F, 3F, 4F, 5F, 6F, 7F, 8F) AS q").createOrReplaceTempView("q")
-    session.read.format("lance").load(sys.argv[1]).createOrReplaceTempView("t")
+    view(session, "t", sys.argv[1])
     frame = session.sql("SELECT n, id FROM q JOIN t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q, vec)")
     print("PLANNED", "MapInArrow join" in frame._jdf.queryExecution().optimizedPlan().toString())
 print(len(frame.collect()), "rows")
-for query in eval(sys.argv[2]):
-    print("DECLINED", "MapInArrow" not in spark.sql(query)._jdf.queryExecution().optimizedPlan().toString())
+view(spark, "five", sys.argv[1], limit=5)
+view(spark, "found", sys.argv[1], nearest='{"column": "vec", "q": [1, 2, 3, 4, 5, 6, 7, 8]}')
+view(spark, "changes", sys.argv[1], readChangeFeed="true", startingVersion=1)
+view(spark, "others", sys.argv[2])
+for query in eval(sys.argv[3]):
+    print("DECLINED", "MapInArrow" not in spark.sql(query)._jdf.queryExecution().optimizedPlan().toString(), query)
 """
 
 
-def test_sessions_that_are_built_and_what_is_left_to_spark_with_the_reason(uri: str) -> None:
-    out = run(START + SESSIONS, uri, repr(list(DECLINED)))
+def test_sessions_that_are_built_and_what_is_left_to_spark_with_the_reason(uri: str, tmp_path: Path) -> None:
+    values = vectors()
+    others = {
+        "bytes": column(np.zeros((300, DIMENSIONS), np.uint8)),
+        "varying": pa.array(values.tolist(), pa.list_(pa.float32())),
+        "lists": pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), column(values)),
+    }
+    Dataset.write(tmp_path / "others", pa.table(others))
+    out = run(START + SESSIONS, uri, str(tmp_path / "others"), repr(list(DECLINED)))
     assert out.count("PLANNED True") == 2
     assert "\n2 rows\n" in out
+    assert [line for line in out.splitlines() if line.startswith("DECLINED False")] == []
     assert out.count("DECLINED True") == len(DECLINED)
     assert [reason for reason in DECLINED.values() if reason not in out] == []
 

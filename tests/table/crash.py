@@ -1,8 +1,8 @@
-"""A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER`.
+"""A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER [STEP]`.
 
-For every number n from 1 on, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself before its n-th call that
-has to do with files of that folder; until one lives long enough to end. Prints how many were killed. If FOLDER is a place on S3, the calls
-are requests, and the environment has the address and the keys of the store.
+For every number n from 1 on, or every STEP-th, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself before
+its n-th call that has to do with files of that folder; until one lives long enough to end. Prints how many were killed. If FOLDER is a
+place on S3, the calls are requests, and the environment has the address and the keys of the store.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import lance
+import numpy as np
 import pyarrow as pa
 
 import lance_spark
 from lance_spark import Dataset
-from lance_spark.errors import on_refusal
+from lance_spark.errors import CommitConflictError, on_refusal
 from lance_spark.predicate import parse
 from lance_spark.table.changes.replace_where import replace_where
+from lance_spark.table.indexes import create
 from lance_spark.table.maintenance import cleanup
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.write.write import begin_write, discard, write_fragments
 
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
@@ -62,6 +66,9 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "drop_index": lambda uri: Dataset.open(uri).drop_index("a_idx"),
     "optimize_indices": lambda uri: Dataset.open(uri).optimize.optimize_indices(),
     "compact_with_indexes": lambda uri: Dataset.open(uri).optimize.compact_files(),
+    "create_vector_index": lambda uri: vectors_indexed(uri, Here()),
+    "create_vector_index_meanwhile": lambda uri: vectors_indexed(uri, Meanwhile(uri)),
+    "retrain_vector_index": lambda uri: Dataset.open(uri).optimize.optimize_indices(retrain=True),
     "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
 
@@ -82,6 +89,42 @@ def replaced(uri: str, condition: str, rows: pa.Table) -> None:
     fragments = write_fragments(target, rows.to_batches())
     with on_refusal(lambda: discard(target, fragments)):
         replace_where(target, parse(condition, target.schema), fragments)
+
+
+class Meanwhile:
+    """Runs tasks in this process. Before those of a stage, pylance changes the table, each time in another way."""
+
+    cores, stage = 2, 0
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def run(self, tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+        """Run them."""
+        client = lance.dataset(self._uri)
+        match self.stage:
+            case 0:
+                client.delete("id % 7 = 1")
+            case 1:
+                client.optimize.optimize_indices()
+            case 2:
+                client.optimize.compact_files()
+        self.stage += 1
+        return Here().run(tasks, function)
+
+
+def vectors_indexed(uri: str, runner: Runner) -> None:
+    """Make an index of several segments, which are joined; again, if a change of another client is in the way."""
+    limits = create.MIN_SEGMENT_BYTES, create.MAX_SEGMENT_BYTES
+    create.MIN_SEGMENT_BYTES = create.MAX_SEGMENT_BYTES = 1
+    given: dict[str, object] = {"num_partitions": 2, "num_sub_vectors": 4, "num_bits": 4}
+    new = create.NewIndex("vec", "IVF_PQ", "new", True, True, given)
+    try:
+        create.create_index(runner, Dataset.open(uri).snapshot, new, {})
+    except CommitConflictError:
+        create.create_index(runner, Dataset.open(uri).snapshot, new, {})
+    finally:
+        create.MIN_SEGMENT_BYTES, create.MAX_SEGMENT_BYTES = limits
 
 
 def counts(event: str, arguments: tuple[object, ...], uri: str) -> bool:
@@ -155,18 +198,22 @@ def copy(template: str, uri: str) -> None:
 
 def main() -> None:
     """See the module's docstring."""
-    name, template, folder = sys.argv[1:]
+    name, template, folder, *given = sys.argv[1:]
+    step = int(given[0]) if given else 1
     cleanup.PAUSE_S = 0  # nobody else is there
     # What takes long the first time in a process is done once, here, for all that are forked.
     Dataset.write("memory://crash/warm", NEW).delete("a = 10").scan().to_table()
+    if "vector" in name:
+        rows = pa.table({"vec": pa.array(np.zeros((16, 2), np.float32).tolist(), pa.list_(pa.float32(), 2))})
+        Dataset.write("memory://crash/vectors", rows).create_index("vec", "IVF_PQ", num_partitions=1, num_bits=4, num_sub_vectors=2)
     number = 1
     while True:
         uri = f"{folder}/{number}"
         copy(template, uri)
         if not killed_at(number, uri, {**CHANGES, **OF_NAMESPACES}[name]):
             break
-        number += 1
-    print(number - 1)
+        number += step
+    print((number - 1) // step)
 
 
 if __name__ == "__main__":

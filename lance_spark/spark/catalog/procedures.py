@@ -303,6 +303,7 @@ _INDEX = {
     **dict.fromkeys(("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), "boolean"),
     **dict.fromkeys(("num_partitions", "target_partition_size", "sample_rate", "max_iters", "num_sub_vectors", "num_bits"), "bigint"),
     **dict.fromkeys(("m", "ef_construction", "max_level"), "bigint"),
+    **{"ivf_centroids": "array<array<double>>", "pq_codebook": "array<array<array<double>>>"},
 }
 _SEGMENTS = 8
 """The number of segments that a large index is built as at least, which are the tasks."""

@@ -6,7 +6,7 @@ version. pylance ignores such versions. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from pyroaring import BitMap
 
@@ -37,12 +37,12 @@ from lance_spark.table.commit.conflict_conditions import touched
 def fits(written: Schema, current: Schema) -> bool:
     """True if data files with the schema `written` fit the schema `current`.
 
-    It must have their fields, with the same storage. Fields that the files lack must be nullable.
+    It must have their fields, with the same storage. Fields that the files lack must be nullable, or be in one that is.
     """
     if written.fields == current.fields:
         return True
     files, table = _fields(written), _fields(current)
-    if not files.keys() <= table.keys() or any(not table[i].nullable for i in table.keys() - files.keys()):
+    if not files.keys() <= table.keys() or not _may_lack(current.fields, files.keys()):
         return False
     return all(_storage(field) == _storage(table[i]) and field.nullable <= table[i].nullable for i, field in files.items())
 
@@ -54,6 +54,11 @@ def fits_by_name(written: Schema, current: Schema) -> bool:
     """
     table = _fields(current)
     return all(i in table and table[i].name == field.name for i, field in _fields(written).items()) and fits(written, current)
+
+
+def _may_lack(fields: Iterable[Field], there: Set[int]) -> bool:
+    """True if files that have only the fields with the ids `there` can have nulls for the others."""
+    return all(_may_lack(f.children, there) if f.id in there else f.nullable for f in fields)
 
 
 def _fields(schema: Schema) -> dict[int, Field]:

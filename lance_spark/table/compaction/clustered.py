@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import check_at_least
@@ -35,6 +35,14 @@ class Clustering:
 
     def __post_init__(self) -> None:
         check_at_least("target_rows_per_fragment", self.target_rows_per_fragment, 1)
+
+    @staticmethod
+    def names(columns: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
+        """The columns that a call names, each by an argument, or all by one list. Raises TypeError for others."""
+        names = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+        if wrong := [name for name in names if not isinstance(name, str)]:
+            raise TypeError(f"columns to cluster by are names, such as 'x', not {wrong[0]!r}")
+        return tuple(str(name) for name in names)
 
 
 @dataclass(frozen=True)

@@ -261,13 +261,15 @@ class Optimizer(Generic[Result]):
         )
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
 
-    def cluster(self, *columns: str, full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> Result:
+    def cluster(
+        self, *columns: str | Sequence[str], full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment
+    ) -> Result:
         """Write rows anew so that those with near values of the columns are near each other, and filters on any of them read few rows.
 
         See `Clustering` for the arguments: without columns, those of the last time. Indexes follow in the same commit, and a column
         without an index gets zone maps. Raises CommitConflictError if other writers have changed the fragments meanwhile.
         """
-        how = Clustering(columns, full, None, target_rows_per_fragment)
+        how = Clustering(Clustering.names(columns), full, None, target_rows_per_fragment)
         return self.result(cluster.cluster(Here(), self.snapshot, how).version)
 
     def optimize_indices(

@@ -259,7 +259,9 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
     offsets = numbers + np.searchsorted(before, numbers, side="right")
     if len(span) > 2 * len(offsets):
         return offsets, nothing
-    return span, np.setdiff1d(np.arange(first, last + 1), offsets, assume_unique=True)
+    dropped = np.ones(len(span), np.bool_)
+    dropped[offsets - first] = False
+    return span, np.flatnonzero(dropped) + first
 
 
 def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:

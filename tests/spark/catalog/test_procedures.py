@@ -267,6 +267,32 @@ def test_vector_indexes_are_trained_and_built_by_tasks(own: Lake, tmp_path: Path
     assert own.sql(f"CALL lance.system.verify('{path}')")[0][2]
 
 
+def test_given_centroids_and_codewords_are_nested_arrays(own: Lake, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    path = f"{tmp_path}/vectors"
+    lance.write_dataset(pa.table({"vec": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 8)}), path)
+
+    def made(**given: object) -> None:
+        texts = "".join(f", {name} => {array(values)}" for name, values in given.items())
+        own.sql(f"CALL lance.system.create_index('{path}', 'vec', 'IVF_PQ', num_sub_vectors => 2, num_bits => 4{texts})")
+
+    def array(values: object) -> str:
+        return f"array({', '.join(map(array, values))})" if isinstance(values, list) else f"double('{values}')"
+
+    centroids = vectors[:3].tolist()
+    for message, wrong in {
+        "finite numbers of float": [[float("nan")] * 8],
+        "vectors of 8 dimensions": [[1.0] * 7],
+        "must be a matrix of numbers": [[1.0] * 8, [1.0]],
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            made(ivf_centroids=wrong)
+    made(ivf_centroids=centroids, pq_codebook=vectors[:16].reshape(2, 16, 4).tolist())
+    (told,) = lance.dataset(path).stats.index_stats("vec_idx")["indices"]
+    assert told["centroids"] == centroids
+    assert own.sql(f"CALL lance.system.verify('{path}')")[0][2]
+
+
 def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, array(CAST(id % 3 AS STRING)) AS tags FROM range(50)")
     assert own.sql("CALL lance.system.create_index('ns.t', 'id', 'BTREE')")[0][:2] == (2, "id_idx")

@@ -80,7 +80,7 @@ def test_filters_on_either_column_read_few_rows(tmp_path: Path, stable: bool, tw
 
 def test_pylance_goes_on_with_a_clustered_table(tmp_path: Path) -> None:
     uri = written(tmp_path)
-    Dataset.open(uri).optimize.cluster("x", "name")
+    Dataset.open(uri).optimize.cluster(["x", "name"])
     theirs = lance.write_dataset(points(1), uri, mode="append")
     theirs.delete("x < 100")
     theirs.optimize.optimize_indices()
@@ -345,6 +345,8 @@ def test_what_cannot_be_clustered(tmp_path: Path) -> None:
         optimize.cluster(*"abcde")
     with pytest.raises(InvalidOptionError, match="once"):
         optimize.cluster("x", "x")
+    with pytest.raises(TypeError, match="not 7"):
+        optimize.cluster("x", 7)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="target_rows"):
         optimize.cluster("x", target_rows_per_fragment=0)
 

@@ -120,6 +120,29 @@ def test_columns_are_matched_by_name_and_missing_ones_are_null(tmp_path: Path) -
     assert lance.dataset(uri).to_table().to_pylist()[10:] == expected
 
 
+def test_missing_columns_may_have_parts_that_are_required(tmp_path: Path) -> None:
+    """A map has keys that may not be null, and a struct may have such fields; the columns themselves may be null."""
+    uri = str(tmp_path / "t")
+    of_struct = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    columns = {"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "s": pa.array([{"x": 1}], of_struct)}
+    columns["l"] = pa.array([[1]], pa.list_(pa.field("item", pa.int64(), nullable=False)))
+    lance.write_dataset(pa.table({"id": [1], **columns}), uri, data_storage_version="2.2")
+    Dataset.write(uri, pa.table({"id": [2]}), "append")
+    found = Dataset.write(uri, pa.table({"id": [3], "s": columns["s"]}), "append").to_table().to_pylist()
+    assert found == [
+        {"id": 1, "m": [("a", 1)], "s": {"x": 1}, "l": [1]},
+        {"id": 2, "m": None, "s": None, "l": None},
+        {"id": 3, "m": None, "s": {"x": 1}, "l": None},
+    ]
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    assert theirs.to_table().to_pylist() == found
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    Dataset.write(tmp_path / "r", pa.table({"id": [1], "v": [1]}, required))
+    with pytest.raises(SchemaMismatchError, match="'id'"):
+        Dataset.write(tmp_path / "r", pa.table({"v": [2]}), "append")
+
+
 def test_data_that_does_not_fit_writes_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, TABLE)

@@ -279,7 +279,7 @@ def _with_codebook(recipe: Recipe, given: object, element: pa.DataType, dimensio
     found = np.asarray(cast(Any, found))
     if found.size != parts * codes * shape[2] or found.ndim not in (1, 3) or (found.ndim == 3 and found.shape != shape):
         raise InvalidOptionError(f"pq_codebook must have the shape {shape} of parts, codes and dimensions, not {found.shape}")
-    return Recipe(**{**recipe.__dict__, "codebook": _finite("pq_codebook", found.reshape(shape))})
+    return Recipe(**{**recipe.__dict__, "codebook": _finite("pq_codebook", found.reshape(shape), element)})
 
 
 def _matrix(key: str, given: object, element: pa.DataType, dimensions: int) -> np.ndarray:
@@ -299,10 +299,13 @@ def _matrix(key: str, given: object, element: pa.DataType, dimensions: int) -> n
         raise InvalidOptionError(f"{key} must be vectors of {dimensions} dimensions without nulls, found the shape {found.shape}")
     if element == pa.uint8() and found.dtype != np.uint8:
         raise InvalidOptionError(f"{key} must be vectors of uint8, not of {found.dtype}")
-    return found if element == pa.uint8() else _finite(key, found)
+    return found if element == pa.uint8() else _finite(key, found, element)
 
 
-def _finite(key: str, found: np.ndarray) -> np.ndarray:
-    if found.dtype.kind not in "fiu" or not np.isfinite(found).all():
-        raise InvalidOptionError(f"{key} must be finite numbers, found {found.dtype}")
+def _finite(key: str, found: np.ndarray, element: pa.DataType) -> np.ndarray:
+    """The numbers, which the column could store: a larger one would become infinity."""
+    with np.errstate(over="ignore"):
+        finite = found.dtype.kind in "fiu" and bool(np.isfinite(found.astype(element.to_pandas_dtype())).all())
+    if not finite:
+        raise InvalidOptionError(f"{key} must be finite numbers of {element}, found {found.dtype}")
     return found.astype(np.float64 if found.dtype == np.float64 else np.float32)

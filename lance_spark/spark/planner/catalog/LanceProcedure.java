@@ -207,6 +207,8 @@ class Values {
     for (int i = 0; i < array.numElements(); i++) {
       if (array.isNullAt(i)) all.addNull();
       else if (type instanceof StringType) all.add(array.getUTF8String(i).toString());
+      else if (type instanceof DoubleType) all.add(array.getDouble(i));
+      else if (type instanceof ArrayType) all.add(elements(array.getArray(i), ((ArrayType) type).elementType()));
       else all.add(array.getLong(i));
     }
     return all;

@@ -66,13 +66,11 @@ class JoinedTable {
   static JoinedTable of(LogicalPlan rows) throws Exception {
     LogicalPlan analysed = Dataset$.MODULE$.ofRows(LancePlanner.session(), rows).queryExecution().analyzed();
     LogicalPlan plan = (LogicalPlan) LancePlanner.session().sessionState().optimizer().execute(analysed);
+    if (!plan.deterministic()) throw new Declined("a column or condition of the table is not deterministic");
     List expressions = new ArrayList(CollectionConverters.asJava(plan.output())), conditions = new ArrayList();
     if (plan instanceof Project) {
       expressions = new ArrayList(CollectionConverters.asJava(((Project) plan).projectList()));
       plan = ((Project) plan).child();
-    }
-    for (int i = 0; i < expressions.size(); i++) {
-      if (!((Expression) expressions.get(i)).deterministic()) throw new Declined("a column of the table is not deterministic");
     }
     while (plan instanceof Filter) {
       split(((Filter) plan).condition(), conditions);
