@@ -86,6 +86,7 @@ class ScanPlan:
 
     The rest is for an engine that does the final step itself, and excludes `limit` and `offset`. `task_limit`: the number of rows
     needed from each task. `order`: which rows these are. `counts_rows`: each task returns one row with the number of its rows.
+    `with_dictionaries`: a column of a batch may have a dictionary of its values, if the file has.
     """
 
     columns: tuple[str, ...] | None = None
@@ -101,6 +102,7 @@ class ScanPlan:
     counts_rows: bool = False
     fragments: frozenset[int] | None = None
     use_scalar_index: bool = True
+    with_dictionaries: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
@@ -313,6 +315,7 @@ def _common(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0,
         stable_row_ids=snapshot.manifest.has_stable_row_ids,
         counts_rows=plan.counts_rows,
         indexes=indexes,
+        with_dictionaries=plan.with_dictionaries,
     )
 
 
