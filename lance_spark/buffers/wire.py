@@ -21,7 +21,7 @@ NUMBER, BYTES = 0, 2
 
 _OF_BYTES = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
 
-_BLOCK, _AT_ONCE = 1 << 18, 1 << 14
+_BLOCK, AT_ONCE = 1 << 18, 1 << 14
 """So many bytes, or messages, are looked at together: what is known of them stays in the cache of the processor."""
 
 _ROUNDS = 8
@@ -140,8 +140,8 @@ def fields(data: Bytes, spans: np.ndarray, kinds: np.ndarray) -> Iterator[Fields
 
     Raises Unusual, also for fields that `kinds` does not have.
     """
-    for first in range(0, len(spans), _AT_ONCE):
-        at, stop = spans[first : first + _AT_ONCE].T
+    for first in range(0, len(spans), AT_ONCE):
+        at, stop = spans[first : first + AT_ONCE].T
         messages = np.flatnonzero(at < stop)
         at, stop = at[messages], stop[messages]
         messages += first

@@ -219,12 +219,12 @@ class _Section:
 
 
 class Checksums:
-    """The checksums of one file, read when needed, and reads of checked blocks."""
+    """The checksums of one file and its `num_sidecars` sidecars, read when needed, and reads of checked blocks."""
 
     def __init__(self, block: int, table: ByteRange, trailer_at: int, trailer_sums: np.ndarray, num_sidecars: int) -> None:
         self._block = block
         self._trailer_sums = trailer_sums
-        self._num_sidecars = num_sidecars
+        self.num_sidecars = num_sidecars
         self._data = _Section(0, table.start, table.start)
         self._metadata = _Section(table.start, trailer_at, None)
         self._sidecars: dict[int, _Section] = {}
@@ -249,7 +249,7 @@ class Checksums:
     def check_all(self) -> Steps[None]:
         """Read and check every byte of the file and of its sidecars."""
         sections = [self._data, self._metadata]
-        for blob_id in range(1, self._num_sidecars + 1):
+        for blob_id in range(1, self.num_sidecars + 1):
             sections.append((yield from self._sidecar(blob_id)))
         for section in sections:
             for start in range(section.start, section.stop, _MAX_READ):
@@ -271,8 +271,8 @@ class Checksums:
 
     def _sidecar(self, blob_id: int) -> Steps[_Section]:
         if blob_id not in self._sidecars:
-            if not 1 <= blob_id <= self._num_sidecars:
-                raise CorruptFileError(f"a blob refers to sidecar {blob_id}, but the file has {self._num_sidecars}")
+            if not 1 <= blob_id <= self.num_sidecars:
+                raise CorruptFileError(f"a blob refers to sidecar {blob_id}, but the file has {self.num_sidecars}")
             at = _count(self._data.stop, self._block) * _SUM + (blob_id - 1) * _ENTRY.size
             missing = self._missing(np.arange(at, at + _ENTRY.size))
             self._keep(missing, (yield [self._table_block(i) for i in missing]))

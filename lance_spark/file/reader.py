@@ -229,7 +229,7 @@ class DataFileReader:
 
     def check(self) -> None:
         """Read the whole file and its blob files and compare them with their checksums, if there are any."""
-        if self._source.checksums is not None:
+        if self._source.checksums is not None and not self._source.is_checked:
             self._source.run("checksums", self._source.checksums.check_all())
 
     def prune_pages(

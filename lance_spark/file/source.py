@@ -29,7 +29,17 @@ def open_source(store: Store, path: str, external: ExternalBlobs = no_external_b
     tail, size = store.read_tail(path, _TAIL)
     source = Source(store, path, size, tail, external, Counts(len(tail), size))
     checksums = source.run("checksums", read_checksums(size)) if verify_checksums else None
-    return source if checksums is None else replace(source, checksums=checksums)
+    if checksums is None:
+        return source
+    return replace(source, checksums=checksums, is_checked=len(tail) == size and _are_right(checksums, source))
+
+
+def _are_right(checksums: Checksums, source: Source) -> bool:
+    """Whether all bytes of a file in memory have these checksums. If not, or if it has sidecars, each read compares what it reads."""
+    try:
+        return not checksums.num_sidecars and source.run("checksums", checksums.check_all()) is None
+    except CorruptFileError:
+        return False
 
 
 def blob_source(store: Store, path: str, verify_checksums: bool = True) -> Source:
@@ -39,7 +49,7 @@ def blob_source(store: Store, path: str, verify_checksums: bool = True) -> Sourc
 
 @dataclass(frozen=True)
 class Source:
-    """One data file and its blob files; `tail` is the end of the data file, in memory."""
+    """One data file and its blob files; `tail` is the end of the data file, in memory. If `is_checked`, it is all of it, without damage."""
 
     store: Store
     path: str
@@ -48,14 +58,17 @@ class Source:
     external: ExternalBlobs
     counts: Counts = field(default_factory=Counts)
     checksums: Checksums | None = None
+    is_checked: bool = False
 
     def again(self) -> Source:
         """The same file, with counts of its own and without the end in memory."""
-        return replace(self, tail=np.empty(0, np.uint8), counts=Counts(0, self.size))
+        return replace(self, tail=np.empty(0, np.uint8), counts=Counts(0, self.size), is_checked=False)
 
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         """The bytes of each range. Raises ChecksumError if they differ from the file's checksums."""
-        return self._fetch(ranges) if self.checksums is None else run(self.checksums.read(ranges), self._fetch)
+        if self.checksums is None or self.is_checked:
+            return self._fetch(ranges)
+        return run(self.checksums.read(ranges), self._fetch)
 
     def _fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         size, first = self.size, self.size - len(self.tail)

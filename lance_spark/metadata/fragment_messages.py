@@ -9,7 +9,7 @@ import numpy as np
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.byte_ranges import Bytes
-from lance_spark.buffers.wire import Unusual, distinct, fields, kinds, packed
+from lance_spark.buffers.wire import AT_ONCE, Unusual, distinct, fields, kinds, packed
 
 NO_FILE = -1
 """The number of deleted rows of a fragment without a deletion file."""
@@ -62,6 +62,11 @@ def own_files(data: Bytes, spans: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 def column_bytes(data: Bytes, spans: np.ndarray, ids: frozenset[int]) -> np.ndarray:
     """A float64 for each DataFragment message, see `Fragments.column_bytes`. Raises Unusual."""
+    found = [_column_bytes(data, spans[first : first + AT_ONCE], ids) for first in range(0, len(spans), AT_ONCE)]
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def _column_bytes(data: Bytes, spans: np.ndarray, ids: frozenset[int]) -> np.ndarray:
     owners, files = _files(data, spans)
     sizes, shares = np.zeros(len(files)), np.zeros(len(files))
     for step in fields(data, files, _OF_FILE):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -164,23 +165,41 @@ class Fragments(Sequence[Fragment]):
         places = np.flatnonzero(np.isin(self.ids, list(ids))).tolist()
         return {self[i].id: self[i] for i in places}
 
-    def pieces(self) -> Iterator[bytes | memoryview]:
-        """The fragments as fields of a manifest message: bytes that belong together, one after the other."""
+    @cached_property
+    def _firsts(self) -> np.ndarray:
+        """The places of the fragments whose fields do not follow the one before, as those of a manifest do; the first is one of them."""
         starts, stops = self._spans.T
-        # The fields of a manifest follow each other, and are the same in the next one.
         sizes = stops - starts
         tagged = 2 + (sizes >= 1 << 7) + (sizes >= 1 << 14) + (sizes >= 1 << 21)
         follows = (starts[1:] - stops[:-1] == tagged[1:]) & (starts[1:] != _GIVEN)
-        firsts = np.append(0, 1 + np.flatnonzero(~follows))[: len(starts)]
-        for first, last in zip(firsts.tolist(), np.append(firsts[1:], len(starts)).tolist()):
-            if starts[first] == _GIVEN:
+        return np.append(0, 1 + np.flatnonzero(~follows))[: len(starts)]
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[bytes | memoryview]:
+        """The fragments at the places from `start` to `stop` as fields of a manifest message: bytes that belong together, in order."""
+        stop = len(self) if stop is None else stop
+        between = self._firsts[self._firsts.searchsorted(start, "right") : self._firsts.searchsorted(stop)].tolist()
+        for first, last in pairwise((start, *between, stop)) if start < stop else ():
+            begin, end = self._spans.item(first, 0), self._spans.item(last - 1, 1)
+            if begin == _GIVEN:
                 yield from (_FIELD_TAG, varint(len(message := _serialised(self._given[first]))), message)
             else:
-                yield from (_FIELD_TAG, varint(int(sizes[first])), self._data[starts[first] : stops[last - 1]].data)
+                # What follows the first message is the same in any manifest.
+                yield from (_FIELD_TAG, varint(self._spans.item(first, 1) - begin), self._data[begin:end].data)
 
-    def fields(self) -> bytes:
-        """The fragments as fields of a serialised manifest message."""
-        return b"".join(self.pieces())
+    def fields(self, start: int = 0, stop: int | None = None) -> bytes:
+        """The fragments at the places from `start` to `stop` as fields of a serialised manifest message."""
+        return b"".join(self.pieces(start, stop))
+
+    def packed(self, start: int, stop: int) -> tuple[str, bytes, dict[int, Fragment]]:
+        """The fragments at the places from `start` to `stop` as plain values, which pickle fast, for `unpacked`."""
+        held = {i - start: f for i, f in self._given.items() if start <= i < stop and _is_held(f)} if self._given else {}
+        return self._name, self.fields(start, stop), held
+
+    @classmethod
+    def unpacked(cls, name: str, fields: bytes, held: dict[int, Fragment]) -> Fragments:
+        """The fragments of `packed`."""
+        data = np.frombuffer(fields, np.uint8)
+        return cls.of_messages(data, run(data, 0, _FIELD)[0], name).replaced(held)
 
     def messages(self) -> list[bytes]:
         """The serialised DataFragment message of each fragment."""
@@ -229,12 +248,8 @@ class Fragments(Sequence[Fragment]):
         _, firsts, numbers = np.unique(numbers, return_index=True, return_inverse=True)
         return numbers, firsts.tolist()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"name": self._name, "fields": self.fields(), "held": {i: f for i, f in self._given.items() if _is_held(f)}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        data = np.frombuffer(state["fields"], np.uint8)
-        self.__dict__.update(Fragments.of_messages(data, run(data, 0, _FIELD)[0], state["name"]).replaced(state["held"]).__dict__)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fragments.unpacked, self.packed(0, len(self))
 
     def __len__(self) -> int:
         return len(self._spans)

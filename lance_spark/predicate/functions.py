@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.kernels.remainders import remainders
 from lance_spark.predicate.compare import Values
 
 
@@ -87,19 +88,9 @@ def _modulo(a: Values, b: Values) -> Values:
 
 
 def _remainders(a: pa.Array, divisor: int) -> pa.Array:
-    """`_modulo` of integers by one number, not 0: numpy divides many by one several times as fast as it takes remainders."""
+    """`_modulo` of integers by one number, not 0, whose sign does not count."""
     known = pc.fill_null(a, pa.scalar(0, a.type)) if a.null_count else a
-    values = known.to_numpy(zero_copy_only=False)
-    if abs(divisor) > np.iinfo(values.dtype).max:
-        found = np.fmod(values, values.dtype.type(divisor))
-    else:
-        # The sign of the divisor does not count, and that of the dividend does. What overflows here does so twice.
-        size = values.dtype.type(abs(divisor))
-        found = values // size
-        found *= size
-        np.subtract(values, found, out=found)
-        if values.min(initial=0) < 0:
-            found[(values < 0) & (found != 0)] -= size
+    found = remainders(known.to_numpy(zero_copy_only=False), divisor)
     return pa.array(found, a.type, mask=np.asarray(a.is_null()) if a.null_count else None)
 
 

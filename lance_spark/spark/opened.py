@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
@@ -21,7 +21,8 @@ from lance_spark.spark.reader import Tasks
 from lance_spark.spark.table_location import store_of, store_to_write
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.versions.snapshot import Snapshot, check_identity, open_pinned, open_snapshot
+from lance_spark.table.versions.identity import Standing
+from lance_spark.table.versions.snapshot import Snapshot, check_identity, open_pinned, open_snapshot, standing
 from lance_spark.table.versions.write_ahead_log import has_log
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class OpenedTable:
     def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
         from lance_spark.spark.writer import LanceWriter
 
-        place = store_to_write(options) if options.branch is None else self.shape.store
+        # A namespace may give a store with other rights for writing.
+        place = self.shape if options.table is None or options.branch is not None else replace(self.shape, store=store_to_write(options))
         return LanceWriter(place, schema, overwrite, options, self.shape.manifest.schema.to_arrow(), replaced)
 
 
@@ -158,8 +160,22 @@ def _table_again(store: Store, version: int, identity: str, options: ReadOptions
 
         found = opened_before(store, version, identity, options.allow_other_stores, options.verify_checksums)
         return OpenedTable(found if options.mem_wal == "merged" else replace(found, mem_wal=options.mem_wal))
-    snapshot = open_pinned(store, version, identity, options.allow_other_stores)
+    snapshot = _opened_last(store, version, identity, options.allow_other_stores)
     return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums, mem_wal=options.mem_wal))
+
+
+_last: dict[tuple[Store, int, str, bool], Snapshot] = {}
+"""The version that this process has opened last, since it plans one query of a DataFrame or view after the other."""
+
+
+def _opened_last(*version: Any) -> Snapshot:
+    """As `open_pinned`. The manifest of the version that was opened last is not read again, but must still be there."""
+    found = _last.get(version)
+    if found is None or standing(found) is not Standing.SAME:
+        # Only one is in memory at a time: it may have a million fragments.
+        _last.clear()
+        found = _last[version] = open_pinned(*version)
+    return found
 
 
 def _namespace_again(store: Store, version: int, identity: str, options: ReadOptions, _: bool) -> OpenedNamespace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,11 +68,12 @@ class LancePartition(InputPartition):
         # LanceTable.java searches for this mark in the pickle, where it precedes all user data.
         task, indexes = self.task, self.task.indexes.encode()
         size = SIZE_MARK + struct.pack("<qqqqqi", task.num_rows, task.num_bytes, *task.tables, self.skipped, len(indexes)) + indexes
-        return _with_size, (size, self.task, self.rows_only, self.skipped, self.elsewhere)
+        # Spark's pickler is slow where it meets classes and functions: a scan may have 100,000 tasks.
+        return _with_size, (size, pickle.dumps((task, self.rows_only, self.skipped, self.elsewhere)))
 
 
-def _with_size(_: bytes, task: Task, rows_only: bool, skipped: int, elsewhere: frozenset[FragmentName]) -> LancePartition:
-    return LancePartition(task, rows_only, skipped, elsewhere)
+def _with_size(_: bytes, pickled: bytes) -> LancePartition:
+    return LancePartition(*pickle.loads(pickled))
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _elsewhere(tasks: Sequence[Task]) -> tuple[dict[int, frozenset[FragmentName]
     ids: dict[str, list[tuple[int, np.ndarray]]] = {}
     for i, task in enumerate(tasks):
         for one in task.scans:
-            ids.setdefault(one.table, []).append((i, one.parts.fragments.ids))
+            ids.setdefault(one.table, []).append((i, one.fragment_ids))
     found: dict[int, set[FragmentName]] = {}
     count = 0
     for table, of_tasks in ids.items():

@@ -24,6 +24,7 @@ from lance_spark.spark.workers.import_cache import brief_errors, start_planning,
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import check_rows, replace_where
+from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write import write
 
 STOPPED_AFTER_S = 5.0
@@ -56,15 +57,16 @@ class LanceWriter(DataSourceArrowWriter):
 
     def __init__(
         self,
-        place: str | Store,
+        place: str | Store | Snapshot,
         schema: StructType,
         overwrite: bool,
         options: SparkWriteOptions,
         there: pa.Schema | None = None,
         replaced: Predicate | None = None,
     ) -> None:
-        """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable, and CHAR and so on.
+        """`place` is that of `begin_write`. `there` is the schema of the existing table, if any.
 
+        Overwriting keeps its nullable columns nullable, and CHAR and so on.
         The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too,
         also those of a new table.
         """

@@ -183,6 +183,9 @@ def test_changed_fragments_are_pickled_and_written_in_their_order(some: list[byt
     assert pickle.loads(pickle.dumps(more)) == more
     assert list(pb.Manifest.FromString(more.fields()).fragments) == more.messages()
     assert [f.id for f in more] == more.ids.tolist()
+    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(more))] * 2)))
+    assert list(pb.Manifest.FromString(more.fields(start, stop)).fragments) == more.messages()[start:stop]
+    assert tuple(Fragments.unpacked(*more.packed(start, stop))) == more[start:stop]
 
 
 def test_parsed_fragments_are_among_the_others() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import shutil
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark import LanceTable
-from lance_spark.errors import TableNotFoundError
+from lance_spark.errors import TableNotFoundError, VersionNotFoundError
 from lance_spark.spark.reader import LancePartition
 from lance_spark.spark.source import LanceDataSource
 
@@ -248,6 +249,16 @@ def test_tasks_are_small_and_know_all_they_need(uri: str) -> None:
     assert len(pickle.dumps((reader, source))) < 5_000
     other = LanceDataSource({"path": uri})
     assert [cast(pa.RecordBatch, b).num_rows for p in partitions for b in other.reader(other.schema()).read(p)] == [1]
+
+
+def test_the_next_query_of_a_version_does_not_read_its_manifest_again(uri: str) -> None:
+    numbers(uri, 0, 2000, mode="create", max_rows_per_file=10)
+    source = pickle.dumps(LanceDataSource({"path": uri}))
+    first, second = (pickle.loads(source).opened().shape for _ in range(2))
+    assert second.manifest is first.manifest
+    shutil.rmtree(uri)
+    with pytest.raises(VersionNotFoundError, match="the table was dropped"):
+        pickle.loads(source).opened()
 
 
 def test_the_source_defines_no_filter_push_down(three_versions: str) -> None:

@@ -247,7 +247,7 @@ def _groups(views: Sequence[LeafView], parts: Sequence[Parts], plan: ScanPlan, c
     ends = np.cumsum([len(own) for own in numbered.values()])
     which = np.searchsorted(ends, pieces.places, "right")
     tables, groups = list(numbered), []
-    for first, last in itertools.pairwise(pieces.bounds):
+    for first, last in itertools.pairwise(pieces.bounds.tolist()):
         group = {}
         for table in np.unique(which[first:last]).tolist():
             own = np.arange(first, last)[which[first:last] == table]

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
-from lance_spark.metadata.row_address import fragment_ids
+from lance_spark.index.answer import Answer
+from lance_spark.metadata.bitmaps import bitmap_of
+from lance_spark.metadata.row_address import by_fragment
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.table.changes.delta import ADDRESS_PATHS, DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
@@ -27,12 +30,21 @@ class RowTask:
 
 
 def plan_rows(
-    snapshot: Snapshot, target: DeltaTarget, predicate: Predicate | None, values: Mapping[str, Formula] | None = None, cores: int = 1
+    snapshot: Snapshot,
+    target: DeltaTarget,
+    predicate: Predicate | None,
+    values: Mapping[str, Formula] | None = None,
+    cores: int = 1,
+    found: Mapping[int, BitMap] | None = None,
 ) -> list[RowTask]:
-    """Plan the tasks that change the rows that satisfy `predicate` (None: all rows)."""
+    """Plan the tasks that change the rows that satisfy `predicate` (None: all rows); `found` are their offsets by fragment, if known."""
     needed = [column for formula in (values or {}).values() for column in formula.columns if column not in ADDRESS_PATHS]
     plan = ScanPlan(columns=(ROW_ADDRESS, *dict.fromkeys(needed)), predicate=predicate)
-    return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores) if task.parts]
+    known = None
+    if found is not None:
+        everywhere = BitMap(snapshot.manifest.lazy_fragments.ids.tolist())
+        known = Answer(dict(found), everywhere, everywhere, ("rows found before",))
+    return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores, known=known) if task.parts]
 
 
 def run_row_task(task: RowTask) -> DeltaPart:
@@ -47,11 +59,11 @@ def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> 
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def matched_rows(scan: ScanTask) -> dict[int, int]:
-    """Count the rows of each fragment, by id, in a scan of `ROW_ADDRESS`."""
-    found: dict[int, int] = {}
+def matched_rows(scan: ScanTask) -> dict[int, bytes]:
+    """The offsets of the rows, as serialised bitmaps by the id of their fragment, of a scan of `ROW_ADDRESS`."""
+    found: dict[int, BitMap] = {}
     for batch in scan.read():
-        ids, counts = np.unique(fragment_ids(batch.column(ROW_ADDRESS).to_numpy()), return_counts=True)
-        for fragment_id, count in zip(ids.tolist(), counts.tolist()):
-            found[fragment_id] = found.get(fragment_id, 0) + count
-    return found
+        for fragment_id, offsets in by_fragment(batch.column(ROW_ADDRESS).to_numpy()):
+            rows = bitmap_of(offsets)
+            found[fragment_id] = found[fragment_id] | rows if fragment_id in found else rows
+    return {fragment_id: rows.serialize() for fragment_id, rows in found.items()}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lance_spark.errors import SchemaMismatchError, check_texts
 from lance_spark.metadata.row_columns import with_row_columns
@@ -66,9 +67,10 @@ def check_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> None:
 
 def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None, formulas: Mapping[str, Formula]) -> RowPlan:
     """Plan an update of the rows that satisfy `predicate`. The formulas have exact column names as keys."""
-    names = tuple(formulas)
+    names, found = tuple(formulas), None
     if is_possible(snapshot, names):
-        matched = live_rows(snapshot) if predicate is None else rows_by_fragment(runner, snapshot, predicate)
+        found = None if predicate is None else _found(runner, snapshot, predicate)
+        matched = live_rows(snapshot) if found is None else {fragment: len(rows) for fragment, rows in found.items()}
         if is_cheaper(snapshot, names, matched):
             compute = Formulas(formulas)
 
@@ -79,7 +81,7 @@ def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None,
             return RowPlan(InPlacePlan(snapshot, files, names).write)
 
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
-        return runner.run(plan_rows(snapshot, delta, predicate, formulas, runner.cores), run_row_task)
+        return runner.run(plan_rows(snapshot, delta, predicate, formulas, runner.cores, found), run_row_task)
 
     return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(snapshot.manifest.schema, names)), names).write)
 
@@ -97,9 +99,15 @@ def live_rows(snapshot: Snapshot) -> dict[int, int]:
 
 def rows_by_fragment(runner: Runner, snapshot: Snapshot, predicate: Predicate) -> dict[int, int]:
     """The number of rows that satisfy the predicate, for each fragment with such rows."""
-    found: dict[int, int] = {}
+    return {fragment: len(rows) for fragment, rows in _found(runner, snapshot, predicate).items()}
+
+
+def _found(runner: Runner, snapshot: Snapshot, predicate: Predicate) -> dict[int, BitMap]:
+    """The offsets of the rows that satisfy the predicate, for each fragment with such rows."""
+    found: dict[int, BitMap] = {}
     tasks = plan_tasks(snapshot, ScanPlan(columns=(ROW_ADDRESS,), predicate=predicate), runner.cores)
-    for counts in runner.run([task for task in tasks if task.parts], matched_rows):
-        for fragment_id, count in counts.items():
-            found[fragment_id] = found.get(fragment_id, 0) + count
+    for part in runner.run([task for task in tasks if task.parts], matched_rows):
+        for fragment, data in part.items():
+            rows = BitMap.deserialize(data)
+            found[fragment] = found[fragment] | rows if fragment in found else rows
     return found

@@ -154,9 +154,13 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
     # Loads the compiled kernels, which the driver does not need.
     try:
         store, path = snapshot.locations.data_file(file)
-        if wrong := check_size(store, path, None if file.is_legacy else file.size):
-            return wrong
-        reader = open_data_file(store, path, None, snapshot.locations.external_blobs)
+        size = None if file.is_legacy else file.size
+        try:
+            reader = open_data_file(store, path, size, snapshot.locations.external_blobs)
+        except (LanceError, FileNotFoundError):
+            if wrong := check_size(store, path, size):
+                return wrong
+            raise
         file.check_version(reader.version)
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
             return [("rows", f"it has {reader.num_rows} rows, expected {fragment.physical_rows} as in the manifest")]

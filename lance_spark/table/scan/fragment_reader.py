@@ -247,7 +247,9 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
     offsets = numbers + np.searchsorted(before, numbers, side="right")
     if len(span) > 2 * len(offsets):
         return offsets, nothing
-    return span, np.setdiff1d(np.arange(first, last + 1), offsets, assume_unique=True)
+    dropped = np.ones(len(span), np.bool_)
+    dropped[offsets - first] = False
+    return span, np.flatnonzero(dropped) + first
 
 
 def _numbers(rows: Rows) -> np.ndarray:

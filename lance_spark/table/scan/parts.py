@@ -135,15 +135,31 @@ class Parts(Sequence[Part]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
+    def packed(self, start: int, stop: int) -> tuple[Any, ...]:
+        """The parts at the places from `start` to `stop` as plain values for `unpacked`. They pickle fast: there may be 100,000 tasks."""
+        found = {i - start: rows for i, rows in self.found.items() if start <= i < stop} if self.found else {}
+        firsts = None if self.firsts is None else self.firsts[start:stop].tobytes()
+        numbers = (self.starts[start:stop].tobytes(), self.stops[start:stop].tobytes(), firsts)
+        return *self.fragments.packed(start, stop), *numbers, found, self.exact[start:stop].tobytes()
+
+    @classmethod
+    def unpacked(
+        cls,
+        name: str,
+        fields: bytes,
+        held: dict[int, Fragment],
+        starts: bytes,
+        stops: bytes,
+        firsts: bytes | None,
+        found: dict[int, bytes],
+        exact: bytes,
+    ) -> Parts:
+        """The parts of `packed`."""
+        fragments, known = Fragments.unpacked(name, fields, held), None if firsts is None else np.frombuffer(firsts, np.int64)
+        return cls(fragments, np.frombuffer(starts, np.int64), np.frombuffer(stops, np.int64), known, found, np.frombuffer(exact, np.bool_))
+
     def __reduce__(self) -> tuple[Any, ...]:
-        # Arrays would be pickled one by one, which takes longer than their bytes are worth.
-        numbers = [self.starts, self.stops, *(() if self.firsts is None else (self.firsts,))]
-        return _unpickled, (self.fragments, np.concatenate(numbers).tobytes(), dict(self.found), self.exact.tobytes())
-
-
-def _unpickled(fragments: Fragments, numbers: bytes, found: dict[int, bytes], exact: bytes) -> Parts:
-    columns = np.frombuffer(numbers, np.int64).reshape(-1, len(fragments)) if len(fragments) else np.empty((2, 0), np.int64)
-    return Parts(fragments, columns[0], columns[1], columns[2] if len(columns) > 2 else None, found, np.frombuffer(exact, np.bool_))
+        return Parts.unpacked, self.packed(0, len(self))
 
 
 NO_PARTS = Parts.of(())

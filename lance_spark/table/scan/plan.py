@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, repeat
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError, check_at_least, check_type
+from lance_spark.index.answer import Answer
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, with_row_columns
@@ -169,16 +170,18 @@ def parts_at(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> Part
     return Parts.whole(snapshot.manifest.lazy_fragments.chosen(chosen), counts[chosen], (np.cumsum(counts) - counts)[chosen])
 
 
-def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
+def plan_tasks(
+    snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES, known: Answer | None = None
+) -> list[ScanTask]:
     """Split a scan into one or more tasks; their rows in the order of the tasks are the scan's rows.
 
     `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
-    because only reading shows which rows count.
+    because only reading shows which rows count. `known` may be the answer to the predicate, for which nothing is searched then.
     """
     plan = replace(plan, predicate=with_tests(snapshot, plan.predicate))
     counts = all_live_rows(snapshot)
     chosen = _fragments_of(snapshot, plan, counts)
-    plan, parts, indexes = _left(snapshot, plan, chosen, counts)
+    plan, parts, indexes = _left(snapshot, plan, chosen, counts, known)
     fields = plan.fields_to_read(snapshot)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
@@ -195,7 +198,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
         sizes, whole = work_of(parts, widths), plan.fragments is not None
         pieces = grouped(parts.starts, parts.stops, sizes, cores, max_bytes, always, whole)
     common = _common(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
-    return _tasks(common, pieces.groups(parts), pieces.sums(pieces.rows), pieces.sums(pieces.rows * widths[pieces.places]), plan, snapshot)
+    return _tasks(common, pieces.of(parts), pieces.bounds, widths[pieces.places], plan, snapshot)
 
 
 def _fragments_of(snapshot: Snapshot, plan: ScanPlan, counts: np.ndarray) -> np.ndarray:
@@ -216,7 +219,7 @@ def _window(plan: ScanPlan) -> tuple[int, int | None]:
     return plan.offset, plan.limit if plan.order else _least(plan.limit, plan.task_limit)
 
 
-def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray) -> tuple[ScanPlan, Parts, str]:
+def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray, answer: Answer | None) -> tuple[ScanPlan, Parts, str]:
     """The parts of the chosen fragments, without those that the window or scalar indexes leave out, and what explain says of the indexes.
 
     Parts at the ends of the window are whole. The plan has no predicate any more if the indexes decide it for all parts.
@@ -229,7 +232,8 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
         before = int(ends[first - 1]) if first else 0
         moved = replace(plan, offset=plan.offset - before) if before else plan
         return moved, parts_at(snapshot, chosen[first:last], counts), ""
-    answer = look_up(snapshot, plan.predicate) if plan.use_scalar_index and snapshot.manifest.indexes else None
+    if answer is None and plan.use_scalar_index and snapshot.manifest.indexes:
+        answer = look_up(snapshot, plan.predicate)
     if answer is None:
         parts, skipped = left_by_bounds(snapshot, plan, parts_at(snapshot, chosen, counts))
         return plan, parts, skipped
@@ -268,8 +272,7 @@ def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Collection[int
     counts = all_live_rows(snapshot)
     chosen = np.flatnonzero((counts > 0) & np.isin(snapshot.manifest.lazy_fragments.ids, list(fragments)))
     parts = parts_at(snapshot, chosen, counts)
-    groups = [parts[i : i + 1] for i in range(len(parts))]
-    return _tasks(common, groups, parts.rows, parts.rows * row_bytes(parts, common.fields), plan, snapshot)
+    return _tasks(common, parts, np.arange(len(parts) + 1), row_bytes(parts, common.fields), plan, snapshot)
 
 
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
@@ -281,8 +284,7 @@ def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]
 def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part]) -> ScanTask:
     """A single task for these parts, with no limit but that of a task."""
     common, parts = _common(snapshot, plan, plan.fields_to_read(snapshot), limit=plan.task_limit), Parts.of(parts)
-    size = (parts.rows * row_bytes(parts, common.fields)).sum(keepdims=True)
-    return _tasks(common, [parts], parts.rows.sum(keepdims=True), size, plan, snapshot)[0]
+    return _tasks(common, parts, np.array([0, len(parts)]), row_bytes(parts, common.fields), plan, snapshot)[0]
 
 
 def _common(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0, limit: int | None = None, indexes: str = "") -> Common:
@@ -307,23 +309,24 @@ def _least(a: int | None, b: int | None) -> int | None:
     return min((x for x in (a, b) if x is not None), default=None)
 
 
-def _tasks(
-    common: Common, groups: Sequence[Parts], rows: np.ndarray, sizes: np.ndarray, plan: ScanPlan, snapshot: Snapshot
-) -> list[ScanTask]:
-    """A task for each group of parts, with the numbers of their rows and of the bytes to be read."""
+def _tasks(common: Common, parts: Parts, bounds: np.ndarray, widths: np.ndarray, plan: ScanPlan, snapshot: Snapshot) -> list[ScanTask]:
+    """A task for the parts between each two of `bounds`; `widths` are the bytes to be read of a row of each part."""
+    rows, sizes = _sums(parts.rows, bounds), _sums(parts.rows * widths, bounds)
     ordered, most = common, common.limit
     if plan.order and most is not None and (rows > most).any():
         known = plan.known(snapshot)
         keys = [key.column.quoted for key in plan.order]
         first = known.select([*keys, *(() if plan.predicate is None else plan.predicate.columns)])
         ordered = replace(common, order=plan.order, first=first, fields=common.given)
-    reads, numbers = bool(common.fields.fields), any(f.id == ROW_OFFSET for f in common.fields.fields)
-    tasks = []
-    for parts, count, size in zip(groups, rows.tolist(), sizes.tolist()):
-        own = with_own_rows(parts if numbers else parts.without_firsts()) if reads else NO_PARTS
-        fits = most is None or count <= most
-        tasks.append(ScanTask(common if fits else ordered, own, count if most is None else min(count, most), int(size)))
-    return tasks
+    numbers = any(f.id == ROW_OFFSET for f in common.fields.fields)
+    if common.fields.fields:
+        parts = with_own_rows(parts if numbers else parts.without_firsts())
+    else:
+        parts, bounds = NO_PARTS, np.zeros_like(bounds)
+    commons = repeat(common) if ordered is common else [common if count <= most else ordered for count in rows.tolist()]
+    rows = rows if most is None else np.minimum(rows, most)
+    starts, stops = bounds[:-1].tolist(), bounds[1:].tolist()
+    return list(map(ScanTask, commons, repeat(parts), starts, stops, rows.tolist(), sizes.astype(np.int64).tolist()))
 
 
 def cut(parts: Parts, offset: int, limit: int | None) -> Parts:
@@ -339,7 +342,14 @@ def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, firs
     """`grouped` for parts of one table. The fields `first` (None: all) are read for every row."""
     parts = Parts.of(parts)
     always = None if first is None else float((parts.rows * row_bytes(parts, first)).sum())
-    return grouped(parts.starts, parts.stops, work_of(parts, row_bytes(parts, fields)), cores, max_bytes, always).groups(parts)
+    pieces = grouped(parts.starts, parts.stops, work_of(parts, row_bytes(parts, fields)), cores, max_bytes, always)
+    whole = pieces.of(parts)
+    return [whole[start:stop] for start, stop in pairwise(pieces.bounds.tolist())]
+
+
+def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The sum of the values between each two of `bounds`."""
+    return np.diff(np.concatenate([[0], np.cumsum(values)])[bounds])
 
 
 @dataclass(frozen=True)
@@ -349,28 +359,16 @@ class Pieces:
     places: np.ndarray
     starts: np.ndarray
     stops: np.ndarray
-    bounds: list[int]
+    bounds: np.ndarray
 
-    @property
-    def rows(self) -> np.ndarray:
-        """The number of rows of each piece."""
-        rows: np.ndarray = self.stops - self.starts
-        return rows
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """The sum of the values of the pieces of each group."""
-        ends = np.concatenate([[0], np.cumsum(values)])[self.bounds]
-        return np.diff(ends)
-
-    def groups(self, parts: Parts) -> list[Parts]:
-        """The groups of these parts."""
-        whole = parts if len(self.places) == len(parts) else parts.chosen(self.places, self.starts, self.stops)
-        return [whole[start:stop] for start, stop in itertools.pairwise(self.bounds)]
+    def of(self, parts: Parts) -> Parts:
+        """The pieces of these parts."""
+        return parts if len(self.places) == len(parts) else parts.chosen(self.places, self.starts, self.stops)
 
 
 def whole_pieces(parts: Parts) -> Pieces:
     """All parts in one group."""
-    return Pieces(np.arange(len(parts)), parts.starts, parts.stops, [0, len(parts)])
+    return Pieces(np.arange(len(parts)), parts.starts, parts.stops, np.array([0, len(parts)]))
 
 
 def grouped(
@@ -403,7 +401,7 @@ def grouped(
     place, row, done = 0, 0, 0.0
     while place < len(ends):
         # It takes whole parts while there is room. Do not split off less than `slack`, neither from a group nor from a part.
-        closed, full = int(np.searchsorted(ends, done + target)) + 1, int(np.searchsorted(ends, done + target + slack, "right"))
+        closed, full = int(ends.searchsorted(done + target)) + 1, int(ends.searchsorted(done + target + slack, "right"))
         start, row = row, 0
         if full < min(closed, len(ends)):
             room = target - (ends[full - 1] - done if full > place else 0)
@@ -434,7 +432,7 @@ def _pieces(starts: np.ndarray, stops: np.ndarray, places: np.ndarray, taken: np
     firsts, lasts = starts[parts], stops[parts]
     firsts[1:][goes_on] += rows
     lasts[:-1][goes_on] = starts[at] + rows
-    return Pieces(parts, firsts, lasts, [0, *(places + np.cumsum(split)).tolist()])
+    return Pieces(parts, firsts, lasts, np.concatenate([[0], places + np.cumsum(split)]))
 
 
 def work_of(parts: Parts, widths: np.ndarray) -> np.ndarray:
@@ -450,6 +448,8 @@ def work_of(parts: Parts, widths: np.ndarray) -> np.ndarray:
 
 def row_bytes(parts: Sequence[Part], fields: Schema) -> np.ndarray:
     """The estimated file bytes per row of these fields in each part; columns of a file are assumed to be of equal size."""
+    if not fields.fields:
+        return np.zeros(len(parts))
     fragments = Parts.of(parts).fragments
     size, rows = fragments.column_bytes(frozenset(f.id for f in fields.walk())), fragments.counts[:, 1]
     return np.where((size < 0) | ((size > 0) & (rows == 0)), _UNKNOWN_ROW_BYTES, np.maximum(size, 0) / np.maximum(rows, 1))

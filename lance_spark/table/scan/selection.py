@@ -18,8 +18,9 @@ from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep, keep_rows
 from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
+from lance_spark.kernels.bits import ones
 from lance_spark.metadata.bitmaps import offsets_of
-from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
+from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bounds import Bounds, may_hold
 from lance_spark.predicate.tree import And, Column, walk
@@ -37,6 +38,8 @@ WINDOW_ROWS = 1 << 20
 _EVALUATED_ROWS = 128 << 10
 """Rows whose predicate is evaluated at once, if their columns are not too wide (see `DataFileReader.read`): a batch has costs of its own,
 and a megabyte of a column stays in the caches of a core."""
+_COUNTED_ROWS = 1 << 12
+"""With fewer rows, numpy finds the true ones sooner than a kernel is loaded."""
 _MOST_FRAGMENTS = 1 << 10
 """The driver opens at most so many files, in half a second on a local disk. Tasks look at the bounds of others."""
 _LEAST_BYTES = 4 << 20
@@ -51,7 +54,16 @@ def rows_of(part: Part, reader: FragmentReader) -> Rows:
 
 def true_at(selected: pa.BooleanArray) -> np.ndarray:
     """The numbers of the rows for which the predicate is true, not false or null."""
-    return np.flatnonzero(pc.fill_null(selected, False).to_numpy(zero_copy_only=False))
+    known = pc.fill_null(selected, False) if selected.null_count else selected
+    count = len(known)
+    if count < _COUNTED_ROWS or known.offset % 8:
+        return np.flatnonzero(known.to_numpy(zero_copy_only=False))
+    words = np.zeros(-(-count // 64), np.uint64)
+    bits = np.frombuffer(known.buffers()[1], np.uint8, -(-count // 8), known.offset // 8)
+    words.view(np.uint8)[: len(bits)] = bits
+    if count % 64:
+        words[-1] &= np.uint64((1 << count % 64) - 1)
+    return ones(words, known.true_count)
 
 
 class Selection:
@@ -169,9 +181,6 @@ def _divided(predicate: Predicate, fields: Schema, given: Schema) -> tuple[Schem
     """The fields that the predicate needs, and the other returned fields. A struct may be in both, with different children."""
     # A batch without columns would lose its number of rows.
     first = fields.select(predicate.columns) if predicate.columns else Schema(given.fields)
-    # Addresses cost less than looking rows up again.
-    there = {f.id for f in first.fields}
-    first = Schema((*first.fields, *(f for f in given.fields if f.id == ROW_ADDRESS and f.id not in there)), first.metadata)
     known = set(first.fields)
     return first, Schema(tuple(f for f in given.fields if f not in known))
 

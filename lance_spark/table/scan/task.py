@@ -62,11 +62,12 @@ class Common:
     indexes: str = ""
 
     @cached_property
-    def _pickled(self) -> bytes:
+    def pickled(self) -> bytes:
+        """The pickle of a dict of the members."""
         return pickle.dumps({f.name: getattr(self, f.name) for f in fields(self)})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _common, (self._pickled,)
+        return _common, (self.pickled,)
 
 
 def _common(pickled: bytes) -> Common:
@@ -76,14 +77,29 @@ def _common(pickled: bytes) -> Common:
 class ScanTask(NamedTuple):
     """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
 
-    `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows is exact and there are
-    no parts.
+    The parts are those at the places from `start` to `stop` of a `pool`, which many tasks share before they are pickled. `num_rows` and
+    `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows is exact and there are no parts.
     """
 
     common: Common
-    parts: Parts
-    num_rows: int = 0
-    num_bytes: int = 0
+    pool: Parts
+    start: int
+    stop: int
+    num_rows: int
+    num_bytes: int
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of this task."""
+        return self.pool if self.stop - self.start == len(self.pool) else self.pool[self.start : self.stop]
+
+    @property
+    def fragment_ids(self) -> np.ndarray:
+        """The id of the fragment of each part. None is parsed."""
+        return self.pool.fragments.ids[self.start : self.stop]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _task, (self.common.pickled, self.pool.packed(self.start, self.stop), self.num_rows, self.num_bytes)
 
     @property
     def table(self) -> str:
@@ -132,6 +148,12 @@ class ScanTask(NamedTuple):
         cost.rows += self.num_rows
         for start in range(0, self.num_rows, self.common.batch_rows):
             yield min(self.common.batch_rows, self.num_rows - start)
+
+
+def _task(common: bytes, packed: tuple[Any, ...], num_rows: int, num_bytes: int) -> ScanTask:
+    """A pickled task."""
+    parts = Parts.unpacked(*packed)
+    return ScanTask(_common(common), parts, 0, len(parts), num_rows, num_bytes)
 
 
 def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:

@@ -136,26 +136,33 @@ def read_all(data: Data) -> pa.Table:
     return data if isinstance(data, pa.Table) else as_reader(data).read_all()
 
 
-def begin_write(uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
+def begin_write(
+    place: str | PathLike[str] | Store | Snapshot, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS
+) -> WriteTarget:
     """Prepare to write data of the schema `arrow_schema`; nothing is written yet. A store has its storage options already.
+
+    A snapshot is the latest version, which has just been opened: it is not opened again.
 
     "append" creates the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
     all differences if the data does not fit the existing table.
     """
-    return _begin(uri, arrow_schema, mode, options)[0]
+    return _begin(place, arrow_schema, mode, options)[0]
 
 
 def _begin(
-    uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions
+    place: str | PathLike[str] | Store | Snapshot, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions
 ) -> tuple[WriteTarget, Snapshot | None]:
     """The target of `begin_write`, and the snapshot of the version that it pins; None if there is no table."""
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
-    store = uri if isinstance(uri, Store) else Store(uri, options.storage_options)
+    if isinstance(place, Snapshot):
+        store = place.store
+    else:
+        store = place if isinstance(place, Store) else Store(place, options.storage_options)
     base: Snapshot | None = None
     current: Manifest | None = None
     try:
-        base = latest = open_snapshot(store)
+        base = latest = place if isinstance(place, Snapshot) else open_snapshot(store)
         current = completed(latest.manifest)
     except TableNotFoundError:
         if what := other_format(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,15 @@ KEYS = {
     "maps": column(pa.map_(pa.string(), pa.int64()), [("a", 1)], [], None, [("a", 2)]),
     "dictionaries": column(pa.struct([("d", pa.dictionary(pa.int8(), pa.string()))]), {"d": "a"}, {"d": "b"}, None, {"d": None}),
     "nulls": pa.nulls(4),
+    "texts": column(pa.string(), "a", "b", None, ""),
+    "large bytes": column(pa.large_binary(), b"a", b"b", None, b""),
+    "unsigned numbers": column(pa.uint32(), 1, 2**32 - 1, None, 0),
+    "large unsigned numbers": column(pa.uint64(), 1, 2**64 - 1, None, 0),
+    "decimals": column(pa.decimal128(20, 2), 1, 2, None, -1),
+    "floats": column(pa.float64(), 1.5, math.inf, None, -1.5),
+    "days": column(pa.date32(), 1, 2, None, -1),
+    "instants of one microsecond": column(pa.timestamp("ns"), 1001, 1002, None, 1003),
+    "instants": column(pa.timestamp("us", "UTC"), 1, 2, None, -1),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lance_spark.arrow.equal_keys import equal_keys
 from lance_spark.arrow.selection import joined, take, take_rows
 from lance_spark.predicate import Formula, Predicate, calculate, evaluate
+from lance_spark.predicate.compare import plain
 from lance_spark.predicate.tree import And, Column, Compare, Expression, walk
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.key_hash import KeySet, are_hashed, key_hashes
@@ -77,11 +78,7 @@ class ByCondition:
     def _index(self) -> _SourceIndex:
         keys = equal_values(self.on)
         pairs = sides({SOURCE: self.source}, self.source.num_rows)
-        hashes, valid = key_hashes([calculate(source, pairs) for _, source in keys])
-        rows = np.arange(len(hashes)) if valid is None else np.flatnonzero(valid)
-        rows = rows[np.argsort(hashes[rows], kind="stable")]
-        distinct, starts, counts = np.unique(hashes[rows], return_index=True, return_counts=True)
-        return _SourceIndex(tuple(target for target, _ in keys), KeySet(distinct), rows, starts, counts)
+        return _SourceIndex.of([target for target, _ in keys], [calculate(source, pairs) for _, source in keys])
 
     def __getstate__(self) -> dict[str, object]:
         return {"source": self.source, "on": self.on}
@@ -98,19 +95,48 @@ class ByKeys:
     columns: tuple[str, ...]
     schema: Schema
 
-    scan_rows = _JOINED_ROWS
     is_empty = False
 
+    @property
+    def scan_rows(self) -> int:
+        return _JOINED_ROWS if self._index is None else _SCAN_ROWS
+
     def pairs(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """One piece: a join of the keys."""
-        source, rows = equal_keys(self._keys, pa.Table.from_batches([batch]), self.columns)
-        yield rows, source
+        """The candidates of an index whose keys are equal; of keys that cannot be hashed, one piece: a join."""
+        if self._index is None:
+            source, rows = equal_keys(self._keys, pa.Table.from_batches([batch]), self.columns)
+            yield rows, source
+            return
+        for rows, source in self._index.candidates(batch):
+            found, known = taken(batch, rows, self.columns), taken(self._keys, source, self.columns)
+            same = np.ones(len(rows), np.bool_)
+            for ours, theirs in zip(found.columns, known.columns):
+                same &= np.asarray(pc.equal(plain(ours), plain(theirs)))
+            yield rows[same], source[same]
+
+    @cached_property
+    def _index(self) -> _SourceIndex | None:
+        """An index of the source; None if it has no rows, or a key is of a type whose values are compared in another way than hashes."""
+        if not self._keys.num_rows:
+            return None
+        keys = {name: plain(joined(self._keys[name].chunks)) for name in self.columns}
+        if not all(_are_equal_by_hash(key.type) for key in keys.values()):
+            return None
+        return _SourceIndex.of([Formula(Column((TARGET, name), key.type), name) for name, key in keys.items()], list(keys.values()))
 
     @cached_property
     def _keys(self) -> pa.Table:
-        fields = Schema(tuple(f for f in self.schema.fields if f.name in self.columns))
-        batches = [conform(batch, fields) for batch in self.source.to_batches()]
-        return pa.Table.from_batches(batches, schema=pa.schema([f.to_arrow() for f in fields.fields]))
+        keys = Schema(tuple(f for f in self.schema.fields if f.name in self.columns))
+        batches = [conform(batch, keys) for batch in self.source.to_batches()]
+        return pa.Table.from_batches(batches, schema=pa.schema([f.to_arrow() for f in keys.fields]))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _are_equal_by_hash(t: pa.DataType) -> bool:
+    """Whether values of a type are equal where Arrow's are, and no less exactly: floats are not, nor are instants in nanoseconds."""
+    return are_hashed(t) and not pa.types.is_floating(t) and not (pa.types.is_timestamp(t) and t.unit == "ns")
 
 
 @dataclass(frozen=True)
@@ -125,6 +151,15 @@ class _SourceIndex:
     rows: np.ndarray
     starts: np.ndarray
     counts: np.ndarray
+
+    @classmethod
+    def of(cls, target: Sequence[Formula], keys: Sequence[pa.Array]) -> _SourceIndex:
+        """The index of a source with these keys, a column for each of `target`. Rows with nulls in them are left out."""
+        hashes, valid = key_hashes(keys)
+        rows = np.arange(len(hashes)) if valid is None else np.flatnonzero(valid)
+        rows = rows[np.argsort(hashes[rows], kind="stable")]
+        distinct, starts, counts = np.unique(hashes[rows], return_index=True, return_counts=True)
+        return cls(tuple(target), KeySet(distinct), rows, starts, counts)
 
     def candidates(self, batch: pa.RecordBatch) -> Iterator[Rows]:
         """Pairs whose keys have equal hashes; a bounded number at once."""
