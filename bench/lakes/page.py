@@ -100,7 +100,8 @@ Iceberg 1.10.0. TPC-H at scale {scale:g}.
 ## What it is made of
 
 - **Scans**: Python workers decode the pages, and Spark's JVM receives the columns through a socket (see [columns](columnar.md)). The others
-  decode Parquet in the JVM that uses the values. What conditions and aggregates leave out in the workers is not handed over.
+  decode Parquet in the JVM that uses the values. What conditions and aggregates leave out in the workers is not handed over, and
+  neither is a text or decimal of a dictionary for each of its rows.
 - **Writes**: rows go from the JVM to Python workers in batches of Arrow, and are encoded there.
 - **One statement for few rows** calls Python processes of the driver three times: they load the table, prepare the write, and commit.
   A commit waits until the disk has the new files; the others leave that to the operating system.

@@ -42,8 +42,10 @@ class HeldReader:
         self.counts = Counts()
         self._file = file
 
-    def read(self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows, batch_rows: int) -> Iterator[list[pa.Array]]:
-        """See `DataFileReader.read`."""
+    def read(
+        self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows, batch_rows: int, *, with_dictionaries: bool = False
+    ) -> Iterator[list[pa.Array]]:
+        """See `DataFileReader.read`. There are no dictionaries."""
         if not len(rows):
             return
         assert self._file.source is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -131,12 +132,19 @@ class DataFileReader:
         return self._source.run("column metadata", read_contents(self._layout))
 
     def read(
-        self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows, batch_rows: int, batch_bytes: int = _BATCH_BYTES
+        self,
+        fields: Sequence[Field],
+        columns: Mapping[int, int],
+        rows: Rows,
+        batch_rows: int,
+        batch_bytes: int = _BATCH_BYTES,
+        with_dictionaries: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """The given rows in order, as one array for each of `fields`, at most `batch_rows` at a time and about `batch_bytes`.
 
         `fields` are top-level fields, pruned to what is read from this file; `columns` maps field ids to columns (not needed for legacy
-        files).
+        files). `with_dictionaries`: values that a page stores as indices into a dictionary may be a dictionary array instead of one of
+        the field's type.
         """
         if len(rows) and not 0 <= rows[0] <= rows[-1] < self.num_rows:
             raise IndexError(f"rows {rows[0]} to {rows[-1]} are out of bounds of a file of {self.num_rows} rows")
@@ -148,7 +156,7 @@ class DataFileReader:
             fields = [unpruned_field(f, in_file) for f in wanted]
         metadata = self._columns(fields, columns)
         self._count_pages(metadata, rows)
-        readers = self._open_fields(fields, metadata, rows)
+        readers = self._open_fields(fields, metadata, rows, with_dictionaries)
         count = self._first_batch(fields, metadata, batch_bytes)
         limits = BatchLimits(metadata.values(), spans.from_rows(rows), self.num_rows)
         done = 0
@@ -286,11 +294,15 @@ class DataFileReader:
         stored = sum(column.size for column in columns.values())
         return max(1, batch_bytes * self.num_rows // max(1, stored))
 
-    def _open_fields(self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows) -> list[FieldReader]:
+    def _open_fields(
+        self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows, with_dictionaries: bool
+    ) -> list[FieldReader]:
         layout = self._layout
         if isinstance(layout, legacy.LegacyFile):
             return [checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
         make = _OPEN_FIELD[self.version]
+        if with_dictionaries and self.version in GRAMMARS:
+            make = partial(layouts.open_field, with_dictionaries=True)
 
         def alone(f: Field) -> FieldReader:
             return checked(self._where(f), lambda: make(f, columns, rows, self.num_rows))

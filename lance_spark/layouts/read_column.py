@@ -11,6 +11,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
+from lance_spark.arrow.types import is_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts import indexed
 from lance_spark.layouts import read_blob as blob
@@ -27,32 +28,39 @@ from lance_spark.reading.spans import Spans
 from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, side_by_side
 from lance_spark.schema.schema import Field
 
+_ROWS_PER_ITEM = 8
+"""A dictionary stays one if it has so many times fewer items than the batch has rows: with each batch, all of its items are handed over."""
+
 T = TypeVar("T")
 
 
-def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
+def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int, with_dictionaries: bool = False) -> FieldReader:
     """A reader of the given rows of a field, which may be nested and pruned; `columns` maps the ids of its leaves to their columns.
 
-    Blobs are large_binary in every version.
+    Blobs are large_binary in every version. `with_dictionaries`: see `DataFileReader.read`.
     """
     spans = sp.from_rows(rows)
     leaves = []
     for path in (found := paths(field)):
         if path[-1].id not in columns:
             raise CorruptFileError(f"the file has no column for field {path[-1].id} ({path[-1].name!r})")
-        leaves.append(LeafReader(path, columns[path[-1].id], spans, num_rows))
+        leaves.append(LeafReader(path, columns[path[-1].id], spans, num_rows, with_dictionaries))
     return leaves[0] if len(leaves) == 1 and len(found[0]) == 1 else NestedReader(field, leaves)
 
 
 class LeafReader:
     """Reads one column as an array in which every struct has one child."""
 
-    def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int) -> None:
+    def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int, with_dictionaries: bool = False) -> None:
         self._path = path
         self._width = row_width(path)
         self._layouts = _layouts(column)
         self._column = column
         self._type = self._leaf_type()
+        # Others are narrow, or decoded as fast as they are read.
+        self._with_dictionaries = (
+            with_dictionaries and len(path) == 1 and not path[0].is_blob and (is_bytes(self._type) or pa.types.is_decimal(self._type))
+        )
         lengths = []
         for page in column.pages:
             if page.num_rows % self._width:
@@ -68,6 +76,10 @@ class LeafReader:
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
         """The values of selected rows `start` to `stop`."""
         parts = yield from self._named(self._pages.parts(start, stop))
+        if self._with_dictionaries and len(parts) == 1:
+            ((page, a, b),) = parts
+            if pa.types.is_dictionary(page.type) and len(page.dictionary) * _ROWS_PER_ITEM <= b - a:
+                return page.slice(a, b - a)
         arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
         array = joined(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array

@@ -64,6 +64,9 @@ LENGTH = struct.Struct("<I")
 
 _FIELDS, _FRAGMENTS = (pb.Manifest.DESCRIPTOR.fields_by_name[name].number for name in ("fields", "fragments"))
 
+_SMALL = 1 << 18
+"""The protobuf library passes over the fragments of a message of so many bytes in less time than it takes to find them."""
+
 DELETION_FILES = 1
 STABLE_ROW_IDS = 2
 V2_FORMAT = 4
@@ -197,7 +200,7 @@ def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
 def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
     """Parse only the timestamp (nanoseconds) of a manifest file: much faster than `parse` for tables with many fragments."""
     try:
-        return _nanoseconds(_locate(data, version)[1])
+        return _nanoseconds(_locate(data, version, reads_fragments=False)[1])
     except CorruptFileError as e:
         raise CorruptFileError(f"{name}: {e}") from e
 
@@ -205,7 +208,7 @@ def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
 def parse_highest_field_id(data: bytes, name: str) -> int:
     """Only the highest field id of a manifest file, -1 if it has no fields."""
     try:
-        return max((f.id for f in _locate(data, None)[1].fields), default=-1)
+        return max((f.id for f in _locate(data, None, reads_fragments=False)[1].fields), default=-1)
     except CorruptFileError as e:
         raise CorruptFileError(f"{name}: {e}") from e
 
@@ -213,7 +216,7 @@ def parse_highest_field_id(data: bytes, name: str) -> int:
 def parse_transaction(data: bytes, name: str, version: int | None = None) -> tuple[bytes | None, str, NumberedWrites | None]:
     """Only `Manifest.transaction`, `transaction_file` and `numbered` of a manifest file."""
     try:
-        _, message, _ = _locate(data, version)
+        _, message, _ = _locate(data, version, reads_fragments=False)
         return _transaction(data, message)[0], message.transaction_file, read_numbered_writes(message)
     except CorruptFileError as e:
         raise CorruptFileError(f"{name}: {e}") from e
@@ -232,10 +235,10 @@ def _nanoseconds(message: pb.Manifest) -> int:
     return message.timestamp.seconds * 1_000_000_000 + message.timestamp.nanos
 
 
-def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest, np.ndarray]:
+def _locate(data: bytes, version: int | None, reads_fragments: bool = True) -> tuple[int, pb.Manifest, np.ndarray]:
     """The position of the manifest message (of its length), the message without its fragments, and where in `data` each of these is.
 
-    Its version must be `version` unless that is None.
+    Unless `reads_fragments`, the message may have them. Its version must be `version` unless that is None.
     """
     if len(data) < TAIL.size:
         raise CorruptFileError(f"expected a manifest file with a tail of {TAIL.size} bytes, found {len(data)} bytes")
@@ -246,6 +249,8 @@ def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest, np.ndar
     start, stop = _span(data, position, "manifest")
     content = np.frombuffer(data, np.uint8)[:stop]
     try:
+        if not reads_fragments and stop - start <= _SMALL:
+            raise Unusual
         first = run(content, start, _FIELDS)[1]
         fragments, last = run(content, first, _FRAGMENTS)
     except Unusual:

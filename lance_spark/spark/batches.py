@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from lance_spark.arrow.types import is_list
+from lance_spark.arrow.types import is_bytes, is_list
 from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.spark.types import is_bfloat16, promised
@@ -23,18 +23,29 @@ _MS_PER_DAY = 86_400_000
 
 @dataclass(frozen=True)
 class Conversion:
-    """Converts batches to the `promised` schema. `truncate` rounds nanoseconds down to microseconds; otherwise they raise an error."""
+    """Converts batches to the `promised` schema. `truncate` rounds nanoseconds down to microseconds; otherwise they raise an error.
+
+    `keeps_dictionaries`: columns of texts, bytes and decimals that have a dictionary keep it.
+    """
 
     promised: pa.Schema
     truncate: bool = False
+    keeps_dictionaries: bool = False
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert a batch. Raises UnsupportedFeatureError, which names the column, for a value that Spark cannot hold."""
-        columns = []
-        for target in self.promised:
+        columns, schema = [], self.promised
+        for i, target in enumerate(self.promised):
             at = _child_index(batch.schema, target.name, target.name)
-            columns.append(self._column(batch.column(at), batch.schema.field(at), target))
-        return pa.RecordBatch.from_arrays(columns, schema=self.promised)
+            source, array = batch.schema.field(at), batch.column(at)
+            if self.keeps_dictionaries and _has_plain_dictionary(array) and has_codes(target.type):
+                items = self._column(array.dictionary, source.with_type(source.type.value_type), target)
+                _check_nulls(array, target)
+                columns.append(pa.DictionaryArray.from_arrays(array.indices, items))
+                schema = schema.set(i, target.with_type(columns[-1].type))
+            else:
+                columns.append(self._column(array, source, target))
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _column(self, array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
         try:
@@ -44,8 +55,7 @@ class Conversion:
                 f"column {target.name!r} has a value that Spark's type for it cannot hold ({e}); "
                 "exclude it by listing the other columns in the option `columns`"
             ) from e
-        if not target.nullable and out.null_count:
-            raise CorruptFileError(f"column {target.name!r} has nulls, but is not nullable in the table's schema")
+        _check_nulls(out, target)
         return out
 
     def _convert(self, array: pa.Array, source: pa.Field, target: pa.Field, path: str) -> pa.Array:
@@ -110,6 +120,20 @@ class Conversion:
         entries = pa.StructArray.from_arrays(children, fields=fields)
         buffer = pa.py_buffer(offsets - offsets[0])
         return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[entries])
+
+
+def has_codes(t: pa.DataType) -> bool:
+    """Whether the values of a column of this type in Spark may be those of a dictionary."""
+    return is_bytes(t) or bool(pa.types.is_decimal(t))
+
+
+def _has_plain_dictionary(array: pa.Array) -> bool:
+    return pa.types.is_dictionary(array.type) and not array.dictionary.null_count
+
+
+def _check_nulls(array: pa.Array, target: pa.Field) -> None:
+    if not target.nullable and array.null_count:
+        raise CorruptFileError(f"column {target.name!r} has nulls, but is not nullable in the table's schema")
 
 
 def conversion_to(schema: StructType) -> Conversion:

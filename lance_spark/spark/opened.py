@@ -102,7 +102,7 @@ class OpenedTable:
             from lance_spark.table.mem_wal.tasks import Log, plan_merged
 
             if (log := Log.of(self.shape)) is not None:
-                return partial(plan_merged, log, plan)
+                return partial(plan_merged, log, replace(plan, with_dictionaries=False))
         return partial(plan_tasks, self.shape, plan)
 
     def table_for(self, what: str) -> Snapshot:
@@ -143,7 +143,7 @@ class OpenedNamespace:
     def tasks(self, plan: ScanPlan, with_log: bool = True) -> Tasks:
         from lance_spark.namespace.partitioned.scan import plan_partitioned
 
-        return partial(plan_partitioned, self.version, plan)
+        return partial(plan_partitioned, self.version, replace(plan, with_dictionaries=False))
 
     def table_for(self, what: str) -> Snapshot:
         raise UnsupportedFeatureError(f"{self.version.root.uri} is a partitioned namespace{what}")

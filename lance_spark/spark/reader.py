@@ -6,7 +6,7 @@ import os
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.spark.aggregation.partial import Aggregation, partial
 from lance_spark.spark.batches import Conversion, blank
+from lance_spark.spark.planner.columnar.column_lists import ColumnLists
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.metrics import report
 from lance_spark.table.scan.cost import Cost, FragmentName
@@ -112,6 +113,12 @@ class LanceReader(DataSourceReader):
         # Tasks without such columns do not import what adds them.
         self._texts = texts if texts is not None and texts.conditions else None
         self._num_fragments = num_fragments
+        self._lists: ColumnLists | None = None
+
+    def return_lists(self, lists: ColumnLists) -> None:
+        """Return batches as these lists from now on."""
+        self._lists = lists
+        self._conversion = replace(self._conversion, keeps_dictionaries=self._aggregation is None)
 
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
@@ -133,12 +140,13 @@ class LanceReader(DataSourceReader):
         return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=self._conversion.promised)])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the batches of one task, in exactly the promised schema."""
+        """Read the batches of one task, in exactly the promised schema, or as lists."""
         start_task()
         assert isinstance(partition, LancePartition)
         cost = Cost(partition.elsewhere)
         with brief_errors():
-            yield from self._read(partition, cost)
+            batches = self._read(partition, cost)
+            yield from batches if self._lists is None else map(self._lists.of, batches)
         if self._reports:
             report(cost)
 
@@ -157,7 +165,8 @@ class LanceReader(DataSourceReader):
         return map(self._conversion.apply, batches if self._texts is None else map(self._texts.added_to, batches))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_conversion": self._conversion, "_aggregation": self._aggregation, "_reports": self._reports, "_texts": self._texts}
+        names = "_conversion", "_aggregation", "_reports", "_texts", "_lists"
+        return {name: getattr(self, name) for name in names}
 
 
 def _elsewhere(tasks: Sequence[Task]) -> tuple[dict[int, frozenset[FragmentName]], int]:

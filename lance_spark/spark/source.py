@@ -36,6 +36,7 @@ from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
+from lance_spark.spark.planner.columnar.column_lists import ColumnLists
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.planner.text.text_columns import TextColumns
 from lance_spark.spark.projection import paths
@@ -118,9 +119,15 @@ class LanceDataSource(DataSource):
 
     @brief_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader. `schema` is the source's own, or a selection of its columns by the user or the planner."""
+        """Return a reader. `schema` is the source's own, or a selection of its columns, or what ColumnLists makes of these."""
         try:
-            return self._reader(schema)
+            columnar = self._request.columnar
+            if columnar is None:
+                return self._reader(schema)
+            reader = self._reader(StructType.fromJson(json.loads(columnar)))
+            assert isinstance(reader, LanceReader)
+            reader.return_lists(ColumnLists(promised(schema)))
+            return reader
         except SchemaMismatchError as e:
             if self._request.declared is None:
                 if self._read.columns is None:
@@ -159,6 +166,7 @@ class LanceDataSource(DataSource):
         request, fragments = self._request, opened.num_fragments
         if not request.changes_rows:
             _check_ids(snapshot, plan)
+        plan = replace(plan, with_dictionaries=request.columnar is not None and aggregation is None and not texts.conditions)
         tasks = opened.tasks(plan, not request.changes_rows)
         return LanceReader(tasks, conversion, request.rows_only, size, aggregation, request.reports, texts, fragments)
 

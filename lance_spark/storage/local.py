@@ -11,10 +11,9 @@ import contextlib
 import errno
 import fcntl
 import os
-import random
 import shutil
 import stat
-import time
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +37,8 @@ _KINDS = {
 }
 _SMALL_READ = 64 << 10
 _LONGEST_WAIT_S = 1.0
-_PAUSES_S = (0.0002, 0.004)
-"""Seconds between two tries to lock a folder, random so that writers do not try in step."""
+_MOST_GIVEN_UP = 8
+"""With so many threads that wait in vain, locks are no longer waited for."""
 
 
 @dataclass(frozen=True)
@@ -344,16 +343,61 @@ def _readable(folder: int) -> Iterator[int]:
 
 
 def _locked(fd: int) -> bool:
-    """Lock an open folder. Returns False if others had it locked for `_LONGEST_WAIT_S`."""
-    latest = time.monotonic() + _LONGEST_WAIT_S
-    while True:
+    """Lock an open folder. Returns False if others had it locked for `_LONGEST_WAIT_S`.
+
+    The system has no wait with an end, and trying again and again would take the processor from those who work. So a thread waits.
+    """
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    if len(_GIVEN_UP) >= _MOST_GIVEN_UP:
+        return False
+    waiter = _Waiter(own := os.dup(fd))
+    try:
+        waiter.start()
+    except RuntimeError:  # there are too many threads
+        os.close(own)
+        return False
+    return waiter.result(_LONGEST_WAIT_S)
+
+
+class _Waiter(threading.Thread):
+    """Waits for the lock of an open folder, `fd`, which it closes: its duplicate keeps the lock, unless nobody waits any more."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(daemon=True, name="lance_spark-lock")
+        self._fd, self._guard = fd, threading.Lock()
+        self._done, self._has, self._given_up = threading.Event(), False, False
+
+    def run(self) -> None:
+        """Wait."""
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > latest:
-                return False
-            time.sleep(random.uniform(*_PAUSES_S))
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_EX)
+                with self._guard:
+                    self._has = not self._given_up
+                    if self._given_up:
+                        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            os.close(self._fd)
+            with self._guard:
+                _GIVEN_UP.discard(self)
+                self._done.set()
+
+    def result(self, seconds: float) -> bool:
+        """Whether the folder is locked after so many seconds at most. If it is not, a later lock is given back at once."""
+        try:
+            self._done.wait(seconds)
+        finally:
+            with self._guard:
+                self._given_up = True
+                if not self._done.is_set() and not self._has:
+                    _GIVEN_UP.add(self)
+        return self._has
+
+
+_GIVEN_UP: set[_Waiter] = set()
+"""Threads that still wait, though nobody waits for them: as long as another process that was stopped keeps a lock."""
 
 
 def _sync(folder: int) -> None:

@@ -181,3 +181,37 @@ def test_batches_of_all_sizes(spark: SparkSession, tmp_path_factory: pytest.Temp
         found = df.selectExpr("count(*)", "sum(id)", "sum(CAST(s AS long))", "sum(aggregate(v, 0D, (a, x) -> a + x))")
         assert hands_over_columns(found)
         assert list(found.collect()[0]) == expected
+
+
+def test_repeated_values(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Those of columns with dictionaries, in fragments with few and many distinct values and with nulls."""
+    folder, rows = str(tmp_path_factory.mktemp("repeated") / "t.lance"), 10_000
+    numbers = np.arange(5 * rows)
+    # Items: 4, then 300, which codes of one byte cannot tell, then as many as rows, then 5 with nulls, then one.
+    values = np.concatenate([numbers[:rows] % 4, numbers[:rows] % 300, numbers[:rows], numbers[:rows] % 5, np.zeros(rows, np.int64)])
+    nulls = (numbers >= 3 * rows) & (values == 4)
+    repeated = pa.array(values, mask=nulls)
+    texts = repeated.cast(pa.string())
+    data = {
+        "id": numbers,
+        "string": texts,
+        "binary": texts.cast(pa.binary()),
+        "decimal5": repeated.cast(pa.decimal128(19, 0)).cast(pa.decimal128(10, 2)),
+        "decimal38": repeated.cast(pa.decimal128(38, 0)),
+        "dictionary": pa.array(values % 100, mask=nulls).cast(pa.string()).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())),
+        "list": pa.ListArray.from_arrays(np.arange(len(numbers) + 1), texts),
+    }
+    Dataset.write(folder, pa.table(data), max_rows_per_file=rows).delete("id % 11 = 3")
+    df = spark.read.format("lance").load(folder)
+    df.createOrReplaceTempView("t")
+    names = ("string", "binary", "decimal5", "decimal38", "dictionary")
+    works: dict[str, Callable[[], Any]] = {
+        name: lambda name=name: text(spark.sql(f"SELECT {name}, count(*), sum(id), max(list) FROM t GROUP BY 1"))  # type: ignore[misc]
+        for name in names
+    }
+    works["all"] = lambda: text(spark.sql(f"SELECT sum(hash({', '.join(names)}, list)), count(string), count(decimal5) FROM t"))
+    works["some"] = lambda: text(df.where("id % 97 = 5"))
+    assert hands_over_columns(df)
+    assert differences(spark, works) == {}
+    with settings(spark, codegen__wholeStage="false"):
+        assert differences(spark, {"interpreted": lambda: text(df.where("id % 97 = 5"))}) == {}

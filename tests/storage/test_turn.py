@@ -80,6 +80,23 @@ def test_the_turn_ends_with_the_process(folder: Path, holder: subprocess.Popen[s
         assert time.monotonic() - began < 30
 
 
+def test_a_turn_that_was_not_waited_for_is_given_back(folder: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_LONGEST_WAIT_S", 0.01)
+    threads = threading.active_count()
+    for _ in range(3 * local._MOST_GIVEN_UP):
+        with Store(str(folder)).turn("_versions"):
+            assert threading.active_count() <= threads + local._MOST_GIVEN_UP
+    monkeypatch.setattr(local, "_LONGEST_WAIT_S", 60.0)
+    holder.kill()
+    deadline = time.monotonic() + 30
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        with Store(str(folder)).turn("_versions"):
+            time.sleep(0)
+    assert threading.active_count() == threads
+    with Store(str(folder)).turn("_versions"):
+        assert not local._GIVEN_UP
+
+
 def test_a_folder_that_is_not_there_needs_no_turn(tmp_path: Path) -> None:
     with Store(str(tmp_path / "new")).turn("_versions"):
         assert not (tmp_path / "new").exists()

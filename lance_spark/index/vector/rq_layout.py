@@ -90,13 +90,27 @@ def packed_ex_codes(codes: np.ndarray, bits: int) -> np.ndarray:
     count, dimensions = codes.shape
     filled = np.zeros((count, -(-dimensions // _BLOCK), _BLOCK), np.uint8)
     filled.reshape(count, -1)[:, :dimensions] = codes
-    planes = np.unpackbits(filled[..., None], axis=-1, count=bits, bitorder="little").reshape(*filled.shape[:2], -1)
-    return np.packbits(planes[..., _places(bits)], axis=-1, bitorder="little").reshape(count, -1)
+    packed = np.zeros((*filled.shape[:2], _BLOCK * bits // 8), np.uint8)
+    for shift, which, mask in _shifts(bits):
+        taken = np.take(filled, which, axis=-1)
+        packed |= (taken << shift if shift >= 0 else taken >> -shift) & mask
+    return packed.reshape(count, -1)
 
 
 @cache
-def _places(bits: int) -> np.ndarray:
-    """Which bit of which code each bit of a stored block is: `bits` times the number of the code, plus that of the bit."""
+def _shifts(bits: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """How the bytes of a stored block follow from its codes: bits of a code are moved up by `shift`; which code each byte has bits of, and
+    which of its bits these are.
+    """
     single = np.packbits(np.eye(_BLOCK * bits, dtype=np.uint8), axis=1, bitorder="little")
     decoded = _DECODE[bits](single[:, None, :])[:, 0]
-    return np.asarray(np.unpackbits(decoded[..., None], axis=-1, count=bits, bitorder="little").reshape(len(decoded), -1).argmax(axis=1))
+    places = np.unpackbits(decoded[..., None], axis=-1, count=bits, bitorder="little").reshape(len(decoded), -1).argmax(axis=1)
+    (byte, at), (code, bit) = np.divmod(np.arange(len(places)), 8), np.divmod(places, bits)
+    found = []
+    for shift in np.unique(at - bit).tolist():
+        own = at - bit == shift
+        which, mask = np.zeros(_BLOCK * bits // 8, np.intp), np.zeros(_BLOCK * bits // 8, np.uint8)
+        which[byte[own]] = code[own]
+        np.bitwise_or.at(mask, byte[own], (1 << at[own]).astype(np.uint8))
+        found.append((shift, which, mask))
+    return found

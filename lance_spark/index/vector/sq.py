@@ -65,9 +65,15 @@ class ScalarQuantizer:
 
     def steps(self, vectors: np.ndarray) -> np.ndarray:
         """The steps (int32) of vectors, as codes have them: the greatest that is not above a number."""
+        if not self.step:
+            return np.zeros(vectors.shape, np.int32)
+        steps = vectors.astype(np.float64)
         with np.errstate(all="ignore"):
-            steps = np.trunc((vectors.astype(np.float64) - self.low) / self.step) if self.step else np.zeros(vectors.shape)
-        return np.asarray(np.clip(np.nan_to_num(steps), 0, _STEPS).astype(np.int32))
+            steps -= self.low
+            steps /= self.step
+        np.fmax(steps, 0, out=steps)  # and of NaN, which has no step, 0
+        np.fmin(steps, _STEPS, out=steps)
+        return steps.astype(np.int32)
 
 
 def scalar_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: str, dimensions: int) -> ScalarQuantizer:

@@ -23,6 +23,8 @@ CHUNK_BYTES = 64 << 20
 MAX_GROUPS = 50_000
 _ROWS_PER_GROUP = 4
 """Fewer are not worth the time that grouping takes."""
+_SAMPLE_ROWS, _NEARLY_UNIQUE = 16 << 10, 0.9
+"""If a sample of so many rows has so many groups per row, a chunk has too many, too."""
 _SMALL_CHUNK = 4096
 """Rows from which on it is judged whether grouping pays, and in which sums that overflow are looked for."""
 _BATCH_ROWS = 32 << 10
@@ -110,6 +112,7 @@ class _Groups:
         self._groups: pa.Table | None = None
         self._bounds = [0] * len(self._aggregates)
         self._helps = True
+        self._is_first = True
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add rows; returns the groups that are not kept."""
@@ -118,6 +121,9 @@ class _Groups:
         if self._helps and not self._are_exact(bounds):
             # Spark finds overflows of intermediate sums, too, so that from here on it must add up the rows themselves.
             yield from self._stop()
+        if self._is_first and self._are_nearly_unique(rows):
+            yield from self._stop()
+        self._is_first = False
         if not self._helps:
             yield from self._returned(pa.table([*rows.keys, *self._of_each_row(rows)], self._names()))
             return
@@ -150,6 +156,13 @@ class _Groups:
         self.chunk_rows = min(self.chunk_rows, half)
         yield from self.add(batch.slice(0, half))
         yield from self.add(batch.slice(half))
+
+    def _are_nearly_unique(self, rows: _Rows) -> bool:
+        if not self._keys or rows.count < 2 * _SAMPLE_ROWS:
+            return False
+        sample = [key.slice(0, _SAMPLE_ROWS) for key in rows.keys]
+        names = [f"k{i}" for i in range(len(sample))]
+        return bool(pa.table(sample, names).group_by(names, use_threads=False).aggregate([]).num_rows > _NEARLY_UNIQUE * _SAMPLE_ROWS)
 
     def _merge(self, groups: pa.Table) -> Iterator[pa.RecordBatch]:
         if self._groups is not None:

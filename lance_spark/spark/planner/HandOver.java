@@ -22,6 +22,9 @@ class HandOver {
   HandOver in(StructType schema) { return this; }
   boolean isColumnar() { return false; }
 
+  /** The schema of what tasks return for rows of `schema`. */
+  StructType sent(StructType schema) { return schema; }
+
   /** True if tasks report what they have read. */
   boolean reports() { return false; }
 

@@ -29,7 +29,8 @@ class Request:
     they have read. `results` asks for the rows of a search, of the `schema` (Spark's JSON): they are what its tasks have returned, in
     base 64, each time that tasks were run (see `planner.search`). `join` asks for the steps of a nearest join with the rows, of whose
     columns it needs those of `schema` (see `planner.nearest`). `changes_rows`: DELETE, UPDATE or MERGE reads the rows, which must be those
-    of the table. Columns and conditions have the form of `predicate.from_json`.
+    of the table. `columnar` is the schema of the rows, as Spark's JSON, if tasks hand over lists of the values of their columns (see
+    `columnar.column_lists`). Columns and conditions have the form of `predicate.from_json`.
     """
 
     filter: Sequence[Any] = ()
@@ -45,6 +46,7 @@ class Request:
     schema: str | None = None
     changes_rows: bool = False
     join: Mapping[str, Any] | None = None
+    columnar: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Request:

@@ -44,6 +44,8 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
 UNSUPPORTED = ("RTREE", "FM")
 ALIASES = {"FTS": "INVERTED"}
 _COMMON_BYTES = 8
+_BATCH_ROWS = 128 << 10
+"""Rows that a kind gets at once, if their values are not too wide (see `DataFileReader.read`): a batch has costs of its own."""
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -86,7 +88,7 @@ class Definition:
 
     def scan(self, snapshot: Snapshot) -> ScanPlan:
         """What a scan must read to build the index."""
-        return ScanPlan(columns=(quoted(self.path), self.numbers(snapshot)))
+        return ScanPlan(columns=(quoted(self.path), self.numbers(snapshot)), batch_size=_BATCH_ROWS)
 
 
 def kind_named(name: str) -> str:

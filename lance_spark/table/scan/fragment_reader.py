@@ -96,16 +96,18 @@ class FragmentReader:
     def _deleted(self) -> np.ndarray:
         return read_deletions(self._fragment, self._locations)
 
-    def read(self, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, positions: Rows, columns: Projection, batch_rows: int, with_dictionaries: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows`, with these columns.
 
-        Fields with the ids of `row_columns` are calculated, all others are read from files.
+        Fields with the ids of `row_columns` are calculated, all others are read from files. `with_dictionaries`: a column of a batch may
+        have a dictionary of the values, if its values are stored so.
         """
         if self._total > _PROVEN_ROWS:
             self._open(self._fragment.files[0])
         rows, dropped = rows_to_read(positions, self._deleted, self._total)
         done = 0
-        for parts, count in self._from_files(columns, rows, batch_rows):
+        with_dictionaries = with_dictionaries and not self._fragment.overlays
+        for parts, count in self._from_files(columns, rows, batch_rows, with_dictionaries):
             chosen = rows[done : done + count]
             done += count
             if self._fragment.overlays:
@@ -120,16 +122,21 @@ class FragmentReader:
                 parts = {i: keep(array, selected) for i, array in parts.items()}
                 chosen = _numbers(chosen)[mask]
             arrays = []
-            for field, shown in zip(columns.schema.fields, columns.target):
+            target = columns.target
+            for i, (field, shown) in enumerate(zip(columns.schema.fields, target)):
+                part = parts.get(field.id)
                 if field.id == ROW_FILE:
                     arrays.append(
                         pa.StructArray.from_arrays([self._of_file(f.id, chosen) for f in field.children], fields=list(shown.type))
                     )
                 elif field.id in ROW_COLUMN_IDS:
                     arrays.append(self._row_column(field.id, chosen))
+                elif part is not None and with_dictionaries and _is_dictionary_of(part, shown.type):
+                    arrays.append(part)
+                    target = target.set(i, shown.with_type(part.type))
                 else:
-                    arrays.append(projected(parts.get(field.id), field, shown.type, len(chosen)))
-            yield pa.RecordBatch.from_arrays(arrays, schema=columns.target)
+                    arrays.append(projected(part, field, shown.type, len(chosen)))
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def positions_of(self, offsets: np.ndarray) -> np.ndarray:
         """The positions of the rows at these ascending offsets, without those that are deleted or do not exist."""
@@ -187,7 +194,9 @@ class FragmentReader:
         sequence = self._fragment.created_at if field_id == CREATED_AT else self._fragment.updated_at
         return None if sequence is None else parse_versions(load_sequence(sequence, self._locations), self._total)
 
-    def _from_files(self, columns: Projection, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
+    def _from_files(
+        self, columns: Projection, rows: Rows, batch_rows: int, with_dictionaries: bool
+    ) -> Iterator[tuple[dict[int, pa.Array], int]]:
         """Batches of the top-level fields' arrays, by field id, and the number of rows; fields that are in no file are left out."""
         files = self._fragment.files
         stored = columns.stored(files, lambda: (f for file in files for f in self._open(file).schema.walk()))
@@ -197,7 +206,10 @@ class FragmentReader:
             return
         from lance_spark.layouts.levels.assemble import merge  # loads the decoders
 
-        sources = [self._open(files[number]).read(fields, places, rows, batch_rows) for number, fields, places in stored.in_files]
+        sources = [
+            self._open(files[number]).read(fields, places, rows, batch_rows, with_dictionaries=with_dictionaries)
+            for number, fields, places in stored.in_files
+        ]
         for arrays in side_by_side(sources):
             parts: dict[int, list[pa.Array]] = {}
             for (_, fields, _), group in zip(stored.in_files, arrays):
@@ -250,6 +262,10 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
     dropped = np.ones(len(span), np.bool_)
     dropped[offsets - first] = False
     return span, np.flatnonzero(dropped) + first
+
+
+def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(array.type) and array.type.value_type.equals(t))
 
 
 def _numbers(rows: Rows) -> np.ndarray:

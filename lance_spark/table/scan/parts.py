@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, overload
@@ -26,6 +26,7 @@ from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.table.scan.fragment_reader import count_rows
 from lance_spark.table.versions.snapshot import Snapshot
 
+_FEW_IDS = 4
 _ADDRESSES = {("_rowaddr",), ("_rowid",), ("_fragid",)}
 
 
@@ -226,11 +227,23 @@ def _bounds(snapshot: Snapshot, path: tuple[str, ...]) -> PageBounds | None:
     return PageBounds(pa.array(first), pa.array(first + np.where(physical > 0, physical, 2**32).astype(np.uint64) - np.uint64(1)))
 
 
+def are_among(ids: np.ndarray, some: Collection[int]) -> np.ndarray:
+    """For each of `ids`: whether it is one of `some`. Few are compared one by one, which takes less time than to begin a search."""
+    if len(some) > _FEW_IDS:
+        return np.isin(ids, list(some))
+    found = np.zeros(len(ids), np.bool_)
+    for one in some:
+        found |= ids == one
+    return found
+
+
 def left_by(answer: Answer, parts: Parts) -> Parts:
     """The parts, whole fragments, with only the rows that an answer of indexes leaves in them."""
     ids = parts.fragments.ids
-    covered = np.isin(ids, offsets_of(answer.covered))
-    left = parts.chosen(np.flatnonzero(~covered | np.isin(ids, list(answer.rows))))
+    kept = are_among(ids, answer.rows)
+    if not kept.all():
+        kept |= ~np.isin(ids, offsets_of(answer.covered))
+    left = parts.chosen(np.flatnonzero(kept))
     found, stops, exact = {}, left.stops.copy(), left.exact.copy()
     for i, number in enumerate(left.fragments.ids.tolist()):
         if number in answer.covered:

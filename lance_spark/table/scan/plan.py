@@ -18,7 +18,18 @@ from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import NO_PARTS, Part, Parts, all_live_rows, left_by, live_rows, may_have, with_own_rows, without_deleted
+from lance_spark.table.scan.parts import (
+    NO_PARTS,
+    Part,
+    Parts,
+    all_live_rows,
+    are_among,
+    left_by,
+    live_rows,
+    may_have,
+    with_own_rows,
+    without_deleted,
+)
 from lance_spark.table.scan.selection import with_matching_pages
 from lance_spark.table.scan.task import Common, ScanTask
 from lance_spark.table.scan.top_n import SortKey
@@ -75,6 +86,7 @@ class ScanPlan:
 
     The rest is for an engine that does the final step itself, and excludes `limit` and `offset`. `task_limit`: the number of rows
     needed from each task. `order`: which rows these are. `counts_rows`: each task returns one row with the number of its rows.
+    `with_dictionaries`: a column of a batch may have a dictionary of its values, if the file has.
     """
 
     columns: tuple[str, ...] | None = None
@@ -90,6 +102,7 @@ class ScanPlan:
     counts_rows: bool = False
     fragments: frozenset[int] | None = None
     use_scalar_index: bool = True
+    with_dictionaries: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
@@ -240,7 +253,7 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
     ids = snapshot.manifest.lazy_fragments.ids[chosen]
     covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(ids) else np.ones(len(ids), np.bool_)
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
-    left = left_by(answer, parts_at(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
+    left = left_by(answer, parts_at(snapshot, chosen[~covered | are_among(ids, answer.rows)], counts))
     if not covered.all():
         is_found = np.isin(np.arange(len(left)), list(left.found))
         scanned, skipped = left_by_bounds(snapshot, plan, left.chosen(np.flatnonzero(~is_found)))
@@ -302,6 +315,7 @@ def _common(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0,
         stable_row_ids=snapshot.manifest.has_stable_row_ids,
         counts_rows=plan.counts_rows,
         indexes=indexes,
+        with_dictionaries=plan.with_dictionaries,
     )
 
 

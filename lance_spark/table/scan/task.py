@@ -43,7 +43,7 @@ class Common:
 
     `pin` is the version, and `table` its name for error messages; `fields` are read and `given` are returned. With an `order`,
     the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `indexes` names the indexes that found
-    the rows of the whole scan.
+    the rows of the whole scan. `with_dictionaries`: see `ScanPlan`.
     """
 
     table: str
@@ -60,6 +60,7 @@ class Common:
     first: Schema | None = None
     counts_rows: bool = False
     indexes: str = ""
+    with_dictionaries: bool = False
 
     @cached_property
     def pickled(self) -> bytes:
@@ -220,14 +221,13 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
         reader = FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row)
         rows = rows_of(part, reader)
         if selection is None or part.exact:
-            batches = reader.read(rows, given, task.common.batch_rows)
+            batches = reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
         elif part.found is not None and part.num_rows <= _AT_ONCE:
-            batches = selection.at_once(rows, reader)
+            batches = map(given.project, selection.at_once(rows, reader))
         else:
-            batches = selection.rows(rows, reader)
+            batches = map(given.project, selection.rows(rows, reader))
         try:
-            for batch in batches:
-                yield given.project(batch)
+            yield from batches
         finally:
             cost.add((task.table, part.fragment.id), reader.counts())
 
@@ -236,6 +236,7 @@ def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.R
     """The same rows with small batches combined: tiny fragments and rare matches make many, and Spark has a cost per batch."""
     # Arrow cannot combine dictionaries with nulls.
     most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.common.batch_rows
+    given = Projection(task.given)
     small: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -248,7 +249,7 @@ def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.R
         if large:
             yield batch
         else:
-            small.append(batch)
+            small.append(given.project(batch))
             rows, size = rows + batch.num_rows, size + batch.nbytes
     yield from concatenated(small)
 

@@ -135,7 +135,8 @@ def number_of(key: str, value: object, least: int) -> int | None:
     if value is None:
         return None
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) < _MOST:
-        raise InvalidOptionError(f"{key} must be an integer of at least {least}, not {value!r}")
+        most = f" and at most {_MOST - 1}" if isinstance(value, Integral) and int(value) >= _MOST else ""
+        raise InvalidOptionError(f"{key} must be an integer of at least {least}{most}, not {value!r}")
     return int(value)
 
 

@@ -122,6 +122,12 @@ def test_nearly_unique_keys_are_returned_as_they_are_read() -> None:
         assert sum(batch.num_rows for batch in found) == 15_000
 
 
+def test_chunks_of_nearly_unique_keys_are_not_grouped() -> None:
+    rows = [(str(i * (i < 39_990)), i, None) for i in range(40_000)]
+    found = list(partial(aggregation((K,), {Aggregate("count"): pa.int64()}), batches(rows, 5000)))
+    assert sum(batch.num_rows for batch in found) == 40_000
+
+
 def test_memory_is_bounded_by_returning_groups() -> None:
     rows = [(str(i // 5), i, None) for i in range(30_000)]
     with pytest.MonkeyPatch.context() as patch:

@@ -44,7 +44,7 @@ Q = [0.5] * DIMENSIONS
         ({"k": 0}, "k must be an integer of at least 1, not 0"),
         ({"k": -1}, "k must be an integer of at least 1, not -1"),
         ({"k": 2.5}, "k must be an integer of at least 1, not 2.5"),
-        ({"k": 1 << 40}, "k must be an integer of at least 1"),
+        ({"k": 1 << 40}, "k must be an integer of at least 1 and at most 2147483647, not 1099511627776"),
         ({"nprobes": 0}, "nprobes must be an integer of at least 1, not 0"),
         ({"minimum_nprobes": 3, "maximum_nprobes": 2}, "minimum_nprobes must be at most maximum_nprobes, but 3 > 2"),
         ({"refine_factor": 0}, "refine_factor must be an integer of at least 1, not 0"),

@@ -20,6 +20,9 @@ from lance_spark.index.vector.sq import ScalarQuantizer
 _ROUNDING = 1e-3
 """Numbers of half precision are rounded by about half of this part."""
 
+_BLOCK_NUMBERS = 1 << 18
+"""Numbers that are divided into steps at once: they stay in the cache of the processor."""
+
 Columns = Mapping[str, np.ndarray]
 """The columns of a file of codes, by name: rows of a matrix, or numbers."""
 
@@ -75,7 +78,11 @@ def _product(quantizer: Quantizer, vectors: np.ndarray, own_centroids: np.ndarra
 
 def _scalar(quantizer: Quantizer, vectors: np.ndarray, own_centroids: np.ndarray) -> Columns:
     assert isinstance(quantizer, ScalarQuantizer)
-    return {"__sq_code": quantizer.steps(vectors).astype(np.uint8)}
+    codes = np.empty(vectors.shape, np.uint8)
+    block = max(_BLOCK_NUMBERS // vectors.shape[1], 1)
+    for start in range(0, len(vectors), block):
+        codes[start : start + block] = quantizer.steps(vectors[start : start + block])
+    return {"__sq_code": codes}
 
 
 def _rabit(quantizer: Quantizer, vectors: np.ndarray, own_centroids: np.ndarray) -> Columns:

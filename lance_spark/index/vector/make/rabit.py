@@ -56,7 +56,9 @@ def rabit_codes(quantizer: RaBitQuantizer, vectors: np.ndarray, own_centroids: n
     columns |= {f"__{name}_factors": of_signs[:, i] for i, name in enumerate(_FACTORS)}
     if bits:
         codes = np.where(positive, ex, (1 << bits) - 1 - ex).astype(np.uint8)
-        add_factors(apart, around, np.where(positive, 1, -1) * (ex + np.float32(0.5)), quantizer.metric == "dot", of_all)
+        add_factors(
+            apart, around, np.where(positive, np.float32(1), np.float32(-1)) * (ex + np.float32(0.5)), quantizer.metric == "dot", of_all
+        )
         columns["__blocked_ex_codes"] = packed_ex_codes(codes, bits)
         columns |= {f"__{name}_factors_ex": of_all[:, i] for i, name in enumerate(_FACTORS[:2])}
     return columns

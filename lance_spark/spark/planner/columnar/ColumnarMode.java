@@ -61,6 +61,7 @@ class ColumnarMode extends HandOver {
   }
 
   boolean isColumnar() { return obstacle == null; }
+  StructType sent(StructType schema) { return isColumnar() ? ColumnarReaderFactory.sent(schema) : schema; }
   boolean reports() { return reports; }
   String shown() { return obstacle == null ? "true" : "false (" + obstacle + ")"; }
   CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned, boolean hasLog) { return Metrics.ofScan(sparks, isPartitioned, hasLog, reports); }

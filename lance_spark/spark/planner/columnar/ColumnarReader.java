@@ -14,6 +14,8 @@ import org.apache.spark.util.TaskCompletionListener;
 /** The batches of one partition. As Spark's interface says, a batch is valid until the next one is asked for. */
 final class ColumnarReader implements PartitionReader, TaskCompletionListener {
   private static final int LONGEST_WAIT_S = 10;
+  /** Spark's metric of the rows from the worker, which counts one for each batch. */
+  private static final String ROWS = "pythonNumRowsReceived";
   private final StructType schema;
   private final PythonBatches worker;
   private final WorkerReport report;
@@ -54,10 +56,8 @@ final class ColumnarReader implements PartitionReader, TaskCompletionListener {
     ColumnarBatch received = worker.next();
     BatchMemory taken = memory.take(((ArrowColumnVector) received.column(0)).getValueVector());
     if (taken == null) return false;
-    FlatVector[] columns = FlatVectors.fields((StructVector) taken.arrays(), schema, received.numRows(), "", taken);
-    for (int i = 0; i < columns.length; i++) columns[i].asColumn();
-    batch = new ColumnarBatch(columns, received.numRows());
-    report.count(received.numRows());
+    batch = FlatVectors.batch((StructVector) taken.arrays(), schema, taken);
+    report.count(batch.numRows());
     return true;
   }
 
@@ -65,7 +65,9 @@ final class ColumnarReader implements PartitionReader, TaskCompletionListener {
 
   public CustomTaskMetric[] currentMetricsValues() {
     try {
-      return report.with(worker.metrics());
+      CustomTaskMetric[] metrics = worker.metrics();
+      for (int i = 0; i < metrics.length; i++) if (metrics[i].name().equals(ROWS)) metrics[i] = new TaskValue(ROWS, report.rows());
+      return report.with(metrics);
     } catch (Exception e) {
       return new CustomTaskMetric[0];
     }

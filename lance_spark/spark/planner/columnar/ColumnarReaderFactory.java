@@ -25,6 +25,9 @@ public final class ColumnarReaderFactory implements PartitionReaderFactory {
     return FlatVectors.unsupported(schema);
   }
 
+  /** The schema of what workers send for batches of `schema`. */
+  public static StructType sent(StructType schema) { return FlatVectors.sent(schema); }
+
   public PartitionReader createReader(InputPartition partition) { return inner.createReader(partition); }
   public boolean supportColumnarReads(InputPartition partition) { return true; }
 

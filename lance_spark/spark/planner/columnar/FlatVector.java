@@ -22,7 +22,8 @@ public final class FlatVector extends ColumnVector {
 
   private final BatchMemory memory;
   private final int rows, nulls;
-  private final long validity, offsets, data;
+  private final long validity, offsets, data, codes;
+  private final int codeBytes;
   private final FlatVector[] children;
   private boolean isOpenColumn;
 
@@ -31,6 +32,10 @@ public final class FlatVector extends ColumnVector {
    * buffer, an array with nulls has nothing but nulls. Children are the items of a list, the keys and values of a map, the fields of a struct.
    */
   FlatVector(DataType type, BatchMemory memory, int rows, int nulls, long validity, long offsets, long data, FlatVector[] children) {
+    this(type, memory, rows, nulls, validity, offsets, data, children, 0, 0);
+  }
+
+  private FlatVector(DataType type, BatchMemory memory, int rows, int nulls, long validity, long offsets, long data, FlatVector[] children, long codes, int codeBytes) {
     super(type);
     this.memory = memory;
     this.rows = rows;
@@ -39,7 +44,16 @@ public final class FlatVector extends ColumnVector {
     this.offsets = offsets;
     this.data = data;
     this.children = children;
+    this.codes = codes;
+    this.codeBytes = codeBytes;
   }
+
+  /** The vector of `rows` values, of which each is one of the values of this vector: its number, of one or two bytes, is at the address `codes`. */
+  FlatVector coded(int rows, long codes, int codeBytes) {
+    return new FlatVector(type, memory, rows, nulls, validity, offsets, data, children, codes, codeBytes);
+  }
+
+  int rows() { return rows; }
 
   /** Declares that this is a column of a batch, whose memory is freed when all of its columns are closed. */
   FlatVector asColumn() {
@@ -54,11 +68,17 @@ public final class FlatVector extends ColumnVector {
   }
 
   public boolean hasNull() { return nulls > 0; }
-  public int numNulls() { return nulls; }
+
+  public int numNulls() {
+    if (codes == 0 || nulls == 0) return nulls;
+    int found = 0;
+    for (int i = 0; i < rows; i++) if (isNullAt(i)) found++;
+    return found;
+  }
 
   public boolean isNullAt(int row) {
     if (CHECKED) check(row, 1);
-    return nulls != 0 && (validity == 0 || !bit(validity, row));
+    return nulls != 0 && (validity == 0 || !bit(validity, place(row)));
   }
 
   public boolean getBoolean(int row) {
@@ -112,7 +132,7 @@ public final class FlatVector extends ColumnVector {
   /** Arrow's decimals are integers of 16 bytes, the lower 8 first. An integer with more digits than the type has is an error. */
   public Decimal getDecimal(int row, int precision, int scale) {
     if (isNullAt(row)) return null;
-    long at = at(row, 16), low = Platform.getLong(null, at), high = Platform.getLong(null, at + 8);
+    long at = at(place(row), 16), low = Platform.getLong(null, at), high = Platform.getLong(null, at + 8);
     if (high == low >> 63) return Decimal.apply(low, precision, scale);
     byte[] bigEndian = new byte[16];
     Platform.putLong(bigEndian, Platform.BYTE_ARRAY_OFFSET, Long.reverseBytes(high));
@@ -122,14 +142,14 @@ public final class FlatVector extends ColumnVector {
 
   public UTF8String getUTF8String(int row) {
     if (isNullAt(row)) return null;
-    int start = start(row);
-    return UTF8String.fromAddress(null, data + start, start(row + 1) - start);
+    int place = place(row), start = start(place);
+    return UTF8String.fromAddress(null, data + start, start(place + 1) - start);
   }
 
   public byte[] getBinary(int row) {
     if (isNullAt(row)) return null;
-    int start = start(row);
-    byte[] out = new byte[start(row + 1) - start];
+    int place = place(row), start = start(place);
+    byte[] out = new byte[start(place + 1) - start];
     Platform.copyMemory(null, data + start, out, Platform.BYTE_ARRAY_OFFSET, out.length);
     return out;
   }
@@ -148,8 +168,14 @@ public final class FlatVector extends ColumnVector {
 
   public ColumnVector getChild(int ordinal) { return children[ordinal]; }
 
+  /** Where a text, bytes or a decimal are among the values. */
+  private int place(int row) {
+    if (codes == 0) return row;
+    return codeBytes == 1 ? Platform.getByte(null, codes + row) & 0xff : Platform.getShort(null, codes + 2L * row) & 0xffff;
+  }
+
   private long at(int row, int width) {
-    if (CHECKED) check(row, 1);
+    if (CHECKED && codes == 0) check(row, 1);
     return data + (long) row * width;
   }
 

@@ -44,6 +44,8 @@ public final class WorkerReport {
     reader = Thread.currentThread();
   }
 
+  long rows() { return rows; }
+
   /** True at the end of a task of which Spark has the last row that it may have, but has not asked whether it is the last one. */
   boolean isDue(TaskContext task) { return rows == limit && reader == Thread.currentThread() && !task.isInterrupted(); }
 

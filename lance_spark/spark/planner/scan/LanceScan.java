@@ -273,7 +273,9 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   private String json() {
     ObjectNode json = source.request();
-    return request.json(handOver().reports() ? json.put("reports", true) : json, runtimeFilters);
+    if (handOver().reports()) json.put("reports", true);
+    if (handOver().isColumnar()) json.put("columnar", schema.json());
+    return request.json(json, runtimeFilters);
   }
 
   int limit() { return request.limit; }
@@ -315,7 +317,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
     String json = json();
     if (batch != null && batch.request.equals(json)) return batch;
     try {
-      batch = new LanceBatch(this, json, source.batch(json, schema));
+      batch = new LanceBatch(this, json, source.batch(json, handOver().sent(schema)));
     } catch (Exception e) {
       // Python's errors are checked exceptions that Scala does not declare; rethrow them unchanged.
       Platform.throwException(e);
