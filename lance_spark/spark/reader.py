@@ -15,7 +15,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.spark.aggregation.partial import Aggregation, partial
 from lance_spark.spark.batches import Conversion, blank
-from lance_spark.spark.planner.columnar.column_lists import ColumnLists
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.metrics import report
 from lance_spark.table.scan.cost import Cost, FragmentName
@@ -23,6 +22,7 @@ from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.scan.task import ScanTask
 
 if TYPE_CHECKING:
+    from lance_spark.spark.planner.columnar.column_lists import ColumnLists
     from lance_spark.spark.planner.text.text_columns import TextColumns
     from lance_spark.table.scan.runner import Runner
     from lance_spark.table.search.task import SearchTask
