@@ -16,7 +16,7 @@ from lance_spark.buffers.messages import parse_message
 from lance_spark.buffers.wire import Unusual, run
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.fragment_messages import NO_FILE, counted, own_files
+from lance_spark.metadata.fragment_messages import NO_FILE, column_bytes, counted, layouts, own_files
 from lance_spark.metadata.lazy_fragments import Fragments
 
 NUMBERS = st.integers(0, 2**32 - 1)
@@ -75,6 +75,19 @@ def damaged(some: list[bytes], data: st.DataObject) -> list[bytes]:
 @given(st.lists(messages(), max_size=5))
 def test_many_at_once_are_read_as_by_protobuf(some: list[bytes]) -> None:
     assert counted(*laid(some)).tolist() == by_protobuf(some)
+
+
+@given(st.lists(messages(), max_size=5), st.frozensets(st.integers(0, 300), max_size=9))
+def test_columns_of_files_are_read_as_by_protobuf(some: list[bytes], ids: frozenset[int]) -> None:
+    """Columns of a file are taken to be of one size; equal numbers mean equal columns and versions."""
+    files = [fragment.files for fragment in lazy(some)]
+    with contextlib.suppress(Unusual):
+        shares = [sum(2**40 * sum(i in ids for i in f.fields) / len(f.fields) for f in own if f.fields) for own in files]
+        assert np.allclose(column_bytes(*laid(some), ids), shares)
+    with contextlib.suppress(Unusual):
+        numbers = layouts(*laid(some)).tolist()
+        each = [tuple((f.fields, f.column_indices, f.version) for f in own) for own in files]
+        assert [a == b for a in numbers for b in numbers] == [a == b for a in each for b in each]
 
 
 @given(st.lists(messages(), min_size=1, max_size=3), st.data())
