@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lance
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 from lance.indices import IndexConfig
 
 from lance_spark import Dataset
+from tests.table.indexes.both_writers import BothWriters
 
 SCHEMA = pa.schema(
     [
@@ -64,8 +64,10 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
 THEIRS = ("id = 7", "id IN (3, 50, 90)", "word = 'b'", "contains(text, 'word 3')", "array_contains(labels, 'y')", "text = 'Some word 7'")
 
 
-class Steps:
+class Steps(BothWriters):
     """The table, its model by id, and the steps that change both."""
+
+    _most_new = 24
 
     def __init__(self, path: Path, stable: bool, seed: int) -> None:
         self.path, self.random = path, random.Random(seed)
@@ -89,20 +91,6 @@ class Steps:
         self.next_id += count
         self.rows |= {int(str(r["id"])): r for r in rows}
         return pa.Table.from_pylist(rows, SCHEMA)
-
-    @property
-    def ours(self) -> Dataset:
-        return Dataset.open(self.path)
-
-    @property
-    def theirs(self) -> lance.LanceDataset:
-        return lance.dataset(self.path)
-
-    def append(self) -> None:
-        Dataset.write(self.path, self.new(self.random.randrange(1, 25)), mode="append")
-
-    def append_theirs(self) -> None:
-        lance.write_dataset(self.new(self.random.randrange(1, 25)), self.path, mode="append")
 
     def delete(self) -> None:
         self._delete(lambda condition: self.ours.delete(condition))
@@ -207,7 +195,7 @@ class Steps:
             assert found == expected, f"pylance: {condition}, after {after}"
 
 
-STEPS = [name for name in vars(Steps) if not name.startswith("_") and name not in ("new", "ours", "theirs", "check")]
+STEPS = [name for name in (*vars(BothWriters), *vars(Steps)) if not name.startswith("_") and name not in ("new", "ours", "theirs", "check")]
 OFTEN = ["index", "index_theirs", "compact", "optimize"]
 FULL = settings().max_examples > 100
 

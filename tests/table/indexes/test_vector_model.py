@@ -6,13 +6,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 
 from lance_spark import Dataset
+from tests.table.indexes.both_writers import BothWriters
 from tests.table.search.vectors import DIMENSIONS, table
 
 PQ: dict[str, Any] = {"num_sub_vectors": 4, "num_bits": 4}
@@ -21,8 +21,10 @@ NAMES = ("one", "two")
 K = 6
 
 
-class Steps:
+class Steps(BothWriters):
     """The table, the vectors of its rows by id, and the steps that change both."""
+
+    _most_new = 39
 
     def __init__(self, path: Path, stable: bool, seed: int) -> None:
         self.path, self.random, self.numbers = path, random.Random(seed), np.random.default_rng(seed)
@@ -38,20 +40,6 @@ class Steps:
             self.next_id += count
         self.vectors |= dict(zip(of, values))
         return table(values).set_column(0, "id", pa.array(of, pa.int64()))
-
-    @property
-    def ours(self) -> Dataset:
-        return Dataset.open(self.path)
-
-    @property
-    def theirs(self) -> lance.LanceDataset:
-        return lance.dataset(self.path)
-
-    def append(self) -> None:
-        Dataset.write(self.path, self.new(self.random.randrange(1, 40)), mode="append")
-
-    def append_theirs(self) -> None:
-        lance.write_dataset(self.new(self.random.randrange(1, 40)), self.path, mode="append")
 
     def delete(self) -> None:
         self._delete(self.ours)
@@ -157,7 +145,7 @@ class Steps:
             np.testing.assert_allclose(own, expected, rtol=1e-3, atol=1e-3, err_msg=after)
 
 
-STEPS = [name for name in vars(Steps) if not name.startswith("_") and name not in ("new", "ours", "theirs", "check")]
+STEPS = [name for name in (*vars(BothWriters), *vars(Steps)) if not name.startswith("_") and name not in ("new", "ours", "theirs", "check")]
 OFTEN = ["index", "index_theirs", "append", "compact", "optimize"]
 FULL = settings().max_examples > 100
 
