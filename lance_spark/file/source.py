@@ -76,7 +76,9 @@ class Source:
         not_read: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             start, stop = wanted
-            if isinstance(wanted, ManagedRange):
+            if type(wanted) is ByteRange and 0 <= start <= stop <= first:
+                not_read.setdefault(self.path, []).append(i)
+            elif isinstance(wanted, ManagedRange):
                 not_read.setdefault(managed_blob(wanted.uri), []).append(i)
             elif isinstance(wanted, ExternalRange):
                 answers[i] = _external_bytes(wanted, self.external)

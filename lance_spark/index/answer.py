@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from pyroaring import BitMap
@@ -96,11 +97,9 @@ def of_numbers(numbers: np.ndarray) -> Rows:
     if not len(numbers):
         return {}
     numbers = np.sort(numbers)
-    high = (numbers >> np.uint64(32)).astype(np.int64)
-    low = numbers.astype(np.uint32)
-    starts = np.flatnonzero(np.concatenate([[True], high[1:] != high[:-1]]))
-    stops = np.append(starts[1:], len(numbers))
-    return {int(high[a]): bitmap_of(low[a:b]) for a, b in zip(starts.tolist(), stops.tolist())}
+    high, low = numbers >> np.uint64(32), numbers.astype(np.uint32)
+    bounds = [0, *((high[1:] != high[:-1]).nonzero()[0] + 1).tolist(), len(numbers)]
+    return {high.item(a): bitmap_of(low[a:b]) for a, b in pairwise(bounds)}
 
 
 def numbers_of(rows: Rows) -> np.ndarray:

@@ -45,6 +45,8 @@ def from_rows(rows: Rows) -> Spans:
 
 def count(spans: Spans) -> int:
     """The number of selected rows."""
+    if len(spans) == 1:
+        return int(spans.item(1) - spans.item(0))
     return int(np.add.reduce(spans[:, 1] - spans[:, 0]))
 
 
