@@ -83,7 +83,7 @@ class LeafReader:
             ((page, a, b),) = parts
             if pa.types.is_dictionary(page.type) and len(page.dictionary) * _ROWS_PER_ITEM <= b - a:
                 return page.slice(a, b - a)
-        arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
+        arrays = [self._looked_up(page if b - a == len(page) else page.slice(a, b - a)) for page, a, b in parts]
         array = joined(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
 
@@ -101,6 +101,8 @@ class LeafReader:
         # Chunks may end mid-row if rows have several items, so such pages are read whole.
         wanted = spans if self._width == 1 else sp.all_rows(page.num_rows)
         array, rows_read = yield from read_page(layout, page, self._path, self._type, wanted)
+        if rows_read is spans and len(array) == sp.count(spans):
+            return array
         return pick(array, rows_read if self._width == 1 else rows_read // self._width, spans)
 
 

@@ -234,15 +234,15 @@ def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | Non
     if level_buffers:
         check_bytes(float(num_levels.sum()) * 8, "levels")
     chunks = Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts)
+    picked = None if fetched.few is None else layout.value.pick_values(chunks, *fetched.few)
     if slots is None:
+        if picked is not None and not level_buffers:
+            assert isinstance(layout.structure, Dense)
+            return picked, unravel(layout.structure, None, None, picked.count), True
         slots = _dense_slots(layout, fetched, Chunks(fetched.data, starts, sizes, num_levels))
-    if fetched.few is not None and slots[0].count == fetched.count:
+    if picked is not None and slots[0].count == fetched.count and fetched.few is not None:
         of, at = fetched.few
-        picked = layout.value.pick_values(chunks, of, at)
-        if picked is not None:
-            if all(layer.validity is None for layer in slots):
-                return picked, tuple(Slots(len(at), None) for _ in slots), True
-            return picked, restrict(slots, (fetched.counts.cumsum() - fetched.counts)[of] + at), True
+        return picked, restrict(slots, (fetched.counts.cumsum() - fetched.counts)[of] + at), True
     block = layout.value.decode_chunks(chunks)
     if slots[0].count != block.count:
         raise CorruptFileError(f"the page's levels declare {slots[0].count} values, found {block.count} in its chunks")
