@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from pyroaring import BitMap
@@ -94,12 +93,14 @@ def within(rows: Rows, sizes: Mapping[int, int]) -> Rows:
 
 def of_numbers(numbers: np.ndarray) -> Rows:
     """The rows of addresses or row ids (uint64), in any order."""
-    if not len(numbers):
-        return {}
     numbers = np.sort(numbers)
-    high, low = numbers >> np.uint64(32), numbers.astype(np.uint32)
-    bounds = [0, *((high[1:] != high[:-1]).nonzero()[0] + 1).tolist(), len(numbers)]
-    return {high.item(a): bitmap_of(low[a:b]) for a, b in pairwise(bounds)}
+    rows, low, at = {}, numbers.astype(np.uint32), 0
+    while at < len(numbers):
+        high = numbers.item(at) >> 32
+        stop = int(numbers.searchsorted(np.uint64(high << 32 | 0xFFFFFFFF), side="right"))
+        rows[high] = bitmap_of(low[at:stop])
+        at = stop
+    return rows
 
 
 def numbers_of(rows: Rows) -> np.ndarray:

@@ -50,8 +50,8 @@ _OPEN_BYTES = 256 << 10
 _CHUNK_BYTES = 4 << 10
 """What is read for a single row that an index found."""
 
-_FIELD_BYTES = 1 << 10
-"""About the memory of a field of a schema that stays in memory, with its Arrow field."""
+_FIELD_BYTES = 2 << 10
+"""About the memory of a field of a schema that stays in memory, with its Arrow field and where files have it."""
 
 _CHARACTER_BYTES = 64
 """About the memory of a condition for each character of its text."""

@@ -162,7 +162,7 @@ def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
     own, start = Cost() if cost is None else Cost(cost.elsewhere), time.perf_counter()
     try:
         if task.common.counts_rows:
-            own.rows = sum(batch.num_rows for batch in own.timed(_batches(task, own))) if task.fields.fields else task.num_rows
+            own.rows = _count(task, own) if task.fields.fields else task.num_rows
             yield counted(own.rows)
             return
         # A small limit is answered faster without reading more rows, and few rows without another thread.
@@ -182,6 +182,23 @@ def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
         _log(task, own, time.perf_counter() - start)
         if cost is not None:
             cost.include(own)
+
+
+def _count(task: ScanTask, cost: Cost) -> int:
+    """The number of rows. Nothing is read of those of which an index has shown that they satisfy the predicate."""
+    parts, rows = task.parts, 0
+    for part in parts.chosen(np.flatnonzero(parts.exact)):
+        reader = _reader(task, part)
+        rows += len(rows_of(part, reader))
+        cost.add((task.table, part.fragment.id), reader.counts())
+    rest = parts.chosen(np.flatnonzero(~parts.exact))
+    read = _batches(task._replace(pool=rest, start=0, stop=len(rest)), cost)
+    return rows + int(sum(batch.num_rows for batch in cost.timed(read)))
+
+
+def _reader(task: ScanTask, part: Part) -> FragmentReader:
+    """The reader of the fragment of a part."""
+    return FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row)
 
 
 def counted(rows: int) -> pa.RecordBatch:
@@ -206,7 +223,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
     """The batches of a task after its predicate, before offset and limit; the cost of reading each fragment is added to `cost`."""
     given = Projection.of(task.given)
     if task.common.first is not None:
-        readers = [FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row) for part in task.parts]
+        readers = [_reader(task, part) for part in task.parts]
         fields = Projection.of(task.fields)
         try:
             for i, positions in _first_positions(task, readers, Projection.of(task.common.first)).items():
@@ -241,7 +258,7 @@ def _parts(
     """The rows of parts that satisfy the predicate, or if `at_once` all of their rows, with all columns that are read."""
     given = Projection.of(task.given)
     for part in parts:
-        reader = FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row)
+        reader = _reader(task, part)
         rows = rows_of(part, reader)
         try:
             if selection is None or part.exact:
