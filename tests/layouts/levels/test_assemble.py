@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.arrow.validity import validity_of
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, validity_of, with_leaf
+from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, with_leaf
 from lance_spark.layouts.levels.read import Slots
 from lance_spark.layouts.read_column import open_field
 from lance_spark.reading.spans import all_rows
