@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, validity_of, with_leaf
+from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, with_leaf
 from lance_spark.layouts.levels.read import Slots
 from lance_spark.layouts.read_column import open_field
 from lance_spark.reading.spans import all_rows
@@ -106,15 +106,6 @@ def test_a_leaf_is_exchanged_and_all_around_it_stays(array: pa.Array, start: int
     assert with_leaf(part, depth, leaf).to_pylist() == part.to_pylist()
     text = with_leaf(part, depth, leaf.cast(pa.string()))
     assert text.to_pylist() == part.cast(text.type).to_pylist()
-
-
-@pytest.mark.parametrize("start", [0, 3, 8, 11])
-def test_a_validity_bitmap_begins_with_the_first_value(start: int) -> None:
-    array = pa.array([None if i % 3 == 1 else i for i in range(20)])[start:]
-    bitmap = validity_of(array)
-    assert bitmap is not None
-    assert pa.Array.from_buffers(pa.int64(), len(array), [bitmap, array.buffers()[1].slice(8 * start)]).to_pylist() == array.to_pylist()
-    assert validity_of(pa.array([1, 2])) is None
 
 
 def test_a_file_without_the_column_of_a_leaf_is_refused() -> None:
