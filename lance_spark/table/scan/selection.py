@@ -75,7 +75,7 @@ class Selection:
         self._predicate, self._batch_rows, self._enough = predicate, batch_rows, enough
         self._fields, self._returned = fields, given
 
-    @property
+    @cached_property
     def all(self) -> Projection:
         """All fields that are read."""
         return Projection.of(self._fields)

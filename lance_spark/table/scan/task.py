@@ -238,7 +238,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
         enough = WINDOW_ROWS if task.common.limit is None else task.common.offset + task.common.limit
         selection = Selection(task.common.predicate, task.fields, task.given, task.common.batch_rows, enough)
     for at_once, parts in groupby(task.parts, lambda part: selection is not None and _is_read_at_once(part)):
-        batches = _parts(task, parts, selection, at_once, cost)
+        batches = _parts(task, parts, given, selection, at_once, cost)
         if selection is None or not at_once:
             yield from batches
             continue
@@ -253,10 +253,9 @@ def _is_read_at_once(part: Part) -> bool:
 
 
 def _parts(
-    task: ScanTask, parts: Iterable[Part], selection: Selection | None, at_once: bool, cost: Cost
+    task: ScanTask, parts: Iterable[Part], given: Projection, selection: Selection | None, at_once: bool, cost: Cost
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows of parts that satisfy the predicate, or if `at_once` all of their rows, with all columns that are read."""
-    given = Projection.of(task.given)
+    """The rows of parts that satisfy the predicate, as `given`; or if `at_once` all of their rows, with all columns that are read."""
     for part in parts:
         reader = _reader(task, part)
         rows = rows_of(part, reader)
