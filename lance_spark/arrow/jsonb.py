@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.arrow.validity import validity_of
 from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.kernels.kernel import kernel
@@ -62,7 +63,7 @@ def to_text(array: pa.Array) -> pa.StringArray:
     ends = np.concatenate([[0], np.cumsum(sizes)])
     if ends[-1] >= 2**31:
         raise UnsupportedFeatureError(f"{ends[-1]} bytes of JSON text in one batch are not supported; read fewer rows at a time")
-    result = pa.Array.from_buffers(pa.string(), len(binary), [_validity(binary), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out)])
+    result = pa.Array.from_buffers(pa.string(), len(binary), [validity_of(binary), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out)])
     try:
         result.validate(full=True)
     except pa.ArrowInvalid as e:
@@ -75,13 +76,6 @@ def _read_only(buffer: pa.Buffer | None, dtype: type) -> np.ndarray:
     array: np.ndarray = np.frombuffer(buffer or b"", dtype=dtype)
     array.flags.writeable = False
     return array
-
-
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap, starting with the array's first value."""
-    if not array.null_count:
-        return None
-    return pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
 
 
 def _double_texts(doubles: np.ndarray) -> pa.StringArray:

@@ -21,11 +21,13 @@ class BatchLimits:
 
     def __init__(self, columns: Iterable[Column], selected: Spans, num_rows: int) -> None:
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
-        done = np.concatenate([[0], np.cumsum(selected[:, 1] - selected[:, 0])])
+        done: np.ndarray | None = None
         for column in columns:
             bounds = column.bounds
             if len(bounds) <= _FIRST + 1 or bounds[-1] != num_rows:
                 continue
+            if done is None:
+                done = np.concatenate([[0], np.cumsum(selected[:, 1] - selected[:, 0])])
             # The number of selected rows before each page, and how many pages they are.
             before = _selected_before(selected, done, bounds)
             pages = np.concatenate([[0], np.cumsum(np.diff(before) / np.maximum(np.diff(bounds), 1))])

@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.validity import validity_of
 from lance_spark.file.checksums import SummedOutput
 from lance_spark.layouts.choose.encoding_options import BlobThresholds
 from lance_spark.layouts.levels import assemble
@@ -67,7 +68,7 @@ class BlobWriter:
             positions = np.zeros(len(sizes), np.uint64)
             positions[sizes > 0] = [self._put(piece)[0] for piece in pieces]
             descriptors = [pa.array(positions), pa.array(sizes.astype(np.uint64))]
-        validity = [assemble.validity_of(values)]
+        validity = [validity_of(values)]
         made = pa.Array.from_buffers(BLOB_V2 if version_2 else BLOB_V1, len(values), validity, children=descriptors)
         return assemble.with_leaf(array, depth, made)
 

@@ -21,6 +21,8 @@ from lance_spark.storage.store import Store
 _TAIL = 64 * 1024
 """Bytes read from the end of a file at first: all metadata of most files, or a whole small file."""
 
+_NOTHING = np.empty(0, np.uint8)
+
 T = TypeVar("T")
 
 
@@ -62,7 +64,7 @@ class Source:
 
     def again(self) -> Source:
         """The same file, with counts of its own and without the end in memory."""
-        return replace(self, tail=np.empty(0, np.uint8), counts=Counts(0, self.size), is_checked=False)
+        return Source(self.store, self.path, self.size, _NOTHING, self.external, Counts(0, self.size), self.checksums)
 
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         """The bytes of each range. Raises ChecksumError if they differ from the file's checksums."""
@@ -76,7 +78,9 @@ class Source:
         not_read: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             start, stop = wanted
-            if isinstance(wanted, ManagedRange):
+            if type(wanted) is ByteRange and 0 <= start <= stop <= first:
+                not_read.setdefault(self.path, []).append(i)
+            elif isinstance(wanted, ManagedRange):
                 not_read.setdefault(managed_blob(wanted.uri), []).append(i)
             elif isinstance(wanted, ExternalRange):
                 answers[i] = _external_bytes(wanted, self.external)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lance_spark.arrow.maps import map_array
+from lance_spark.arrow.validity import validity_of
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.levels import assemble
 from lance_spark.schema.blobs import descriptor
@@ -55,7 +56,7 @@ def _struct(array: pa.StructArray, read: Field, wanted: Field) -> pa.Array:
         part = array.field(i)
         children.append(part if wanted.is_leaf else pruned(part, read.children[i], child))
         fields.append(array.type.field(i).with_type(children[-1].type))
-    return pa.Array.from_buffers(pa.struct(fields), len(array), [assemble.validity_of(array)], children=children)
+    return pa.Array.from_buffers(pa.struct(fields), len(array), [validity_of(array)], children=children)
 
 
 def _with_item(t: pa.DataType, item: pa.DataType) -> pa.DataType:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.validity import validity_of
 from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels import assemble
@@ -81,7 +82,7 @@ def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
 
 def described(descriptors: pa.Array, t: pa.DataType) -> pa.Array:
     """Stored descriptors as type `t`, that of a field with `descriptors`."""
-    validity = assemble.validity_of(descriptors)
+    validity = validity_of(descriptors)
     if [f.name for f in t] != [f.name for f in descriptors.type]:
         raise CorruptFileError("expected blobs of the column's version, found the other version")
     children = [_without_nulls(descriptors.field(i)).cast(f.type) for i, f in enumerate(t)]

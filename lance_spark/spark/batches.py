@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from lance_spark.arrow.types import is_bytes, is_list
+from lance_spark.arrow.validity import validity_of
 from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.spark.types import is_bfloat16, promised
@@ -41,7 +42,8 @@ class Conversion:
             if self.keeps_dictionaries and _has_plain_dictionary(array) and has_codes(target.type):
                 items = self._column(array.dictionary, source.with_type(source.type.value_type), target)
                 _check_nulls(array, target)
-                columns.append(pa.DictionaryArray.from_arrays(array.indices, items))
+                # The reader has verified the indices, and there are as many items as before.
+                columns.append(pa.DictionaryArray.from_arrays(array.indices, items, safe=False))
                 schema = schema.set(i, target.with_type(columns[-1].type))
             else:
                 columns.append(self._column(array, source, target))
@@ -97,7 +99,7 @@ class Conversion:
         for child in target.type:
             at = _child_index(array.type, child.name, f"{path}.{child.name}")
             children.append(self._convert(array.field(at), array.type.field(at), child, f"{path}.{child.name}"))
-        return pa.Array.from_buffers(target.type, len(array), [_validity(array)], array.null_count, children=children)
+        return pa.Array.from_buffers(target.type, len(array), [validity_of(array)], array.null_count, children=children)
 
     def _list(self, array: pa.Array, offsets: np.ndarray, shift: int, target: pa.Field, path: str) -> pa.Array:
         """A list array of the converted items; `offsets` + `shift` are positions in `array.values`."""
@@ -107,7 +109,7 @@ class Conversion:
         items = array.values.slice(first + shift, last - first)
         items = self._convert(items, array.type.value_field, target.type.value_field, f"{path}.element")
         buffer = pa.py_buffer(np.ascontiguousarray(offsets - first, dtype=np.int32))
-        return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[items])
+        return pa.Array.from_buffers(target.type, len(array), [validity_of(array), buffer], array.null_count, children=[items])
 
     def _map(self, array: pa.MapArray, target: pa.Field, path: str) -> pa.Array:
         offsets = array.offsets.to_numpy()
@@ -119,7 +121,7 @@ class Conversion:
         children = [self._convert(entries.field(i), f, to, f"{path}.{step}") for i, (step, f, to) in enumerate(parts)]
         entries = pa.StructArray.from_arrays(children, fields=fields)
         buffer = pa.py_buffer(offsets - offsets[0])
-        return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[entries])
+        return pa.Array.from_buffers(target.type, len(array), [validity_of(array), buffer], array.null_count, children=[entries])
 
 
 def has_codes(t: pa.DataType) -> bool:
@@ -171,19 +173,10 @@ def _storage(array: pa.Array) -> pa.Array:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    """The array's validity bitmap, starting at its first value; None if there are no nulls."""
-    if not array.null_count:
-        return None
-    if not array.offset and array.buffers()[0] is not None:
-        return array.buffers()[0]
-    return pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
-
-
 def _in_units(array: pa.Array, divisor: int, storage: pa.DataType, target: pa.DataType) -> pa.Array:
     """Divide the array's integers, rounding down (before 1970 too). The result has the type `target`, which is stored as `storage`."""
     numbers = np.floor_divide(array.view(pa.int64()).fill_null(0).to_numpy(), divisor)
-    whole = pa.Array.from_buffers(pa.int64(), len(array), [_validity(array), pa.py_buffer(numbers)], array.null_count)
+    whole = pa.Array.from_buffers(pa.int64(), len(array), [validity_of(array), pa.py_buffer(numbers)], array.null_count)
     return whole.cast(storage).view(target)
 
 
@@ -191,4 +184,4 @@ def _widen_bfloat16(array: pa.FixedSizeBinaryArray) -> pa.Array:
     """Convert bfloat16 values, which are the upper halves of floats."""
     halves = np.frombuffer(array.buffers()[1] or b"", "<u2")[array.offset : array.offset + len(array)]
     floats = pa.py_buffer(halves.astype("<u4") << 16)
-    return pa.Array.from_buffers(pa.float32(), len(array), [_validity(array), floats], array.null_count)
+    return pa.Array.from_buffers(pa.float32(), len(array), [validity_of(array), floats], array.null_count)

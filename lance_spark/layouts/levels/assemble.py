@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.maps import map_array
 from lance_spark.arrow.selection import take
+from lance_spark.arrow.validity import validity_of
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.levels.read import Slots
 from lance_spark.reading import spans
@@ -48,7 +49,7 @@ def dimension(field: Field) -> int:
 
 def row_width(path: Path) -> int:
     """The items that a page counts for each row: the product of the sizes of the fixed-size lists on the path."""
-    return math.prod(dimension(field) for field in path if is_fixed_size_list(field))
+    return math.prod(dimension(field) for field in path[:-1] if is_fixed_size_list(field))
 
 
 def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:
@@ -220,13 +221,3 @@ def extents_of(lists: pa.Array) -> tuple[np.ndarray, pa.Array]:
     offsets = lists.offsets.to_numpy()
     start, stop = int(offsets[0]), int(offsets[-1])
     return offsets - start if start else offsets, lists.values.slice(start, stop - start)
-
-
-def validity_of(array: pa.Array) -> pa.Buffer | None:
-    """The array's validity bitmap, beginning with the bit of its first value."""
-    if not array.null_count:
-        return None
-    if array.offset % 8 == 0:
-        return array.buffers()[0].slice(array.offset // 8)
-    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
-    return pa.py_buffer(np.packbits(bits[array.offset : array.offset + len(array)], bitorder="little"))

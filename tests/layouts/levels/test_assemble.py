@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, validity_of, with_leaf
+from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, with_leaf
 from lance_spark.layouts.levels.read import Slots
 from lance_spark.layouts.read_column import open_field
 from lance_spark.reading.spans import all_rows
@@ -108,18 +108,9 @@ def test_a_leaf_is_exchanged_and_all_around_it_stays(array: pa.Array, start: int
     assert text.to_pylist() == part.cast(text.type).to_pylist()
 
 
-@pytest.mark.parametrize("start", [0, 3, 8, 11])
-def test_a_validity_bitmap_begins_with_the_first_value(start: int) -> None:
-    array = pa.array([None if i % 3 == 1 else i for i in range(20)])[start:]
-    bitmap = validity_of(array)
-    assert bitmap is not None
-    assert pa.Array.from_buffers(pa.int64(), len(array), [bitmap, array.buffers()[1].slice(8 * start)]).to_pylist() == array.to_pylist()
-    assert validity_of(pa.array([1, 2])) is None
-
-
 def test_a_file_without_the_column_of_a_leaf_is_refused() -> None:
     with pytest.raises(CorruptFileError, match=r"the file has no column for field 3 \('b'\)"):
-        open_field(STRUCT, {2: Column((), (), "", b"")}, range(0), 0)
+        open_field(STRUCT, {2: Column((), (), "", b"")}, all_rows(0), 0)
 
 
 def test_pages_that_end_within_a_row_are_refused() -> None:
@@ -131,4 +122,4 @@ def test_pages_that_end_within_a_row_are_refused() -> None:
         pb.PageLayout(constant_layout=pb.ConstantLayout(layers=[pb.REPDEF_ALL_VALID_ITEM] * 3)).SerializeToString(),
     )
     with pytest.raises(CorruptFileError, match="a page of 3 items is not a whole number of rows of 2 items"):
-        open_field(SIZED, {leaf: Column((page,), (), "", b"") for leaf in (2, 3)}, range(1), 1)
+        open_field(SIZED, {leaf: Column((page,), (), "", b"") for leaf in (2, 3)}, all_rows(1), 1)

@@ -34,12 +34,11 @@ class ColumnLists:
 
 
 def _coded(array: pa.Array, t: pa.StructType) -> pa.Array:
-    codes = b""
+    numbers = np.empty(0, np.uint8)
     if pa.types.is_dictionary(array.type):
         array, numbers = _items(array)
-        codes = numbers.tobytes()
-    parts = [_list(array, t.field(0).type), pa.array([codes], pa.binary())]
-    return pa.StructArray.from_arrays(parts, fields=list(t))
+    codes = pa.Array.from_buffers(pa.binary(), 1, [None, _offsets(numbers.nbytes), pa.py_buffer(numbers)])
+    return pa.StructArray.from_arrays([_list(array, t.field(0).type), codes], fields=list(t))
 
 
 def _items(array: pa.DictionaryArray) -> tuple[pa.Array, np.ndarray]:
@@ -50,8 +49,13 @@ def _items(array: pa.DictionaryArray) -> tuple[pa.Array, np.ndarray]:
         items = pa.concat_arrays([items, pa.nulls(1, items.type)])
     if len(items) > _MOST_ITEMS:
         return array.dictionary_decode(), np.empty(0, np.uint8)
-    return items, numbers.to_numpy().astype(np.uint8 if len(items) <= 1 << 8 else "<u2")
+    return items, numbers.to_numpy().astype(np.uint8 if len(items) <= 1 << 8 else "<u2", copy=False)
 
 
 def _list(array: pa.Array, t: pa.ListType) -> pa.Array:
-    return pa.Array.from_buffers(t, 1, [None, pa.py_buffer(np.array([0, len(array)], np.int32))], children=[array])
+    return pa.Array.from_buffers(t, 1, [None, _offsets(len(array))], children=[array])
+
+
+def _offsets(end: int) -> pa.Buffer:
+    """The bounds of one value."""
+    return pa.py_buffer(np.array([0, end], np.int32))
