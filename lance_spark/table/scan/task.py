@@ -32,6 +32,8 @@ from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import in_use
 
 _LOG = logging.getLogger(__name__)
+OPEN_BYTES = 256 << 10
+"""What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 _SMALL_BYTES = 1 << 20
 _FEW_ROWS = 1 << 12
 _AT_ONCE = 1 << 8
@@ -99,6 +101,11 @@ class ScanTask(NamedTuple):
     def fragment_ids(self) -> np.ndarray:
         """The id of the fragment of each part. None is parsed."""
         return self.pool.fragments.ids[self.start : self.stop]
+
+    @property
+    def work(self) -> int:
+        """The bytes to be read: at least one of each row, and `OPEN_BYTES` for each fragment that is opened."""
+        return max(self.num_bytes, self.num_rows) + (self.stop - self.start) * OPEN_BYTES
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _task, (self.common.pickled, self.pool.packed(self.start, self.stop), self.num_rows, self.num_bytes)
