@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.types import stored
@@ -32,10 +29,11 @@ def collected(df: DataFrame, names: Sequence[str]) -> pa.RecordBatch | None:
     if None in sizes:
         return None
     most_rows = _TRANSFERRED_BYTES // max(sum(size or 0 for size in sizes), 1)
-    columns = [F.col(quoted([name])) for name in names]
-    large = reduce(or_, (_is_large(column, t) for column, t in zip(columns, types)), F.lit(False))
-    shown = [F.when(~large, column) if _varies(t) else column for column, t in zip(columns, types)]
-    rows = df.select(*(column.alias(f"c{i}") for i, column in enumerate(shown)), large.alias("large")).limit(most_rows + 1).toArrow()
+    columns = [quoted([name]) for name in names]
+    large = " OR ".join(_is_large(column, t) for column, t in zip(columns, types) if _varies(t)) or "false"
+    shown = [f"IF({large}, NULL, {column})" if _varies(t) else column for column, t in zip(columns, types)]
+    # As text, since each Column takes many calls of the JVM.
+    rows = df.selectExpr(*(f"{column} AS c{i}" for i, column in enumerate(shown)), f"{large} AS large").limit(most_rows + 1).toArrow()
     if rows.num_rows > most_rows or rows.nbytes > MAX_BYTES or pc.any(rows["large"]).as_py():
         return None
     arrays = [pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type) for column in rows.columns[:-1]]
@@ -59,8 +57,6 @@ def _varies(t: pa.DataType) -> bool:
     return _most_bytes(t) != _PLAIN
 
 
-def _is_large(column: Column, t: pa.DataType) -> Column:
-    if not _varies(t):
-        return F.lit(False)
-    large = F.size(column) > _ARRAY * 8 // t.value_type.bit_width if _is_array(t) else F.octet_length(column) > _TEXT
-    return F.coalesce(large, F.lit(False))
+def _is_large(column: str, t: pa.DataType) -> str:
+    large = f"size({column}) > {_ARRAY * 8 // t.value_type.bit_width}" if _is_array(t) else f"octet_length({column}) > {_TEXT}"
+    return f"coalesce({large}, false)"

@@ -30,7 +30,8 @@ def test_statements_say_that_the_files_are_missing_and_drop_table_removes_the_na
     for statement in ("DROP TABLE", "DROP TABLE IF EXISTS"):
         location = lost(own, name)
         for query in (f"SELECT * FROM lance.{name}", f"INSERT INTO lance.{name} VALUES (1)", f"SELECT * FROM lance.{name}.files"):
-            with pytest.raises(SPARK_ERRORS, match=f"the files of the table '{name}' at {re.escape(location)} are missing.* DROP TABLE removes it"):
+            told = f"the files of the table '{name}' at {re.escape(location)} are missing.* DROP TABLE removes it"
+            with pytest.raises(SPARK_ERRORS, match=told):
                 own.sql(query)
         own.sql(f"{statement} lance.{name}")
         with pytest.raises(AnalysisException, match=NOT_FOUND):
