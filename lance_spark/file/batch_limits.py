@@ -21,10 +21,11 @@ class BatchLimits:
 
     def __init__(self, columns: Iterable[Column], selected: Spans, num_rows: int) -> None:
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
-        done = np.concatenate([[0], np.cumsum(selected[:, 1] - selected[:, 0])])
-        for column in columns:
+        several = [column for column in columns if len(column.pages) > _FIRST]
+        done = np.concatenate([[0], np.cumsum(selected[:, 1] - selected[:, 0])]) if several else selected
+        for column in several:
             bounds = column.bounds
-            if len(bounds) <= _FIRST + 1 or bounds[-1] != num_rows:
+            if bounds[-1] != num_rows:
                 continue
             # The number of selected rows before each page, and how many pages they are.
             before = _selected_before(selected, done, bounds)

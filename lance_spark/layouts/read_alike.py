@@ -1,22 +1,26 @@
-"""Many columns of one type with a page of one chunk each, such as those of a table of thousands of columns, are read and decoded together.
+"""Small pages that are encoded alike, such as those of thousands of columns or small files, are decoded together.
 
 The result is that of `read_column`, which also reads such columns if decoding fails, so that the error names the column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import take
+from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.constant import read as constant
 from lance_spark.layouts.mini_block import read as mini_block
-from lance_spark.layouts.nodes.page_layouts import Dense, MiniBlock, parse_layout
+from lance_spark.layouts.nodes.page_layouts import Constant, Dense, MiniBlock, parse_layout
+from lance_spark.reading import spans
 from lance_spark.reading.naming import checked
-from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps
+from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, run
 from lance_spark.schema.schema import Field
 
 _ENOUGH = 4
@@ -57,7 +61,7 @@ def open_alike(fields: Sequence[Field], columns: Mapping[int, Column], rows: Row
 
 
 def _layout(page: Page, field: Field) -> MiniBlock | None:
-    """The layout of a page of one chunk of plain values, which may be null; None if the page is another one."""
+    """The layout of a page of plain values, which may be null; None if the page is another one."""
     try:
         layout = checked("", lambda: parse_layout(page.encoding_type, page.encoding))
     except (CorruptFileError, UnsupportedFeatureError):
@@ -65,8 +69,35 @@ def _layout(page: Page, field: Field) -> MiniBlock | None:
     if not isinstance(layout, MiniBlock) or not isinstance(layout.structure, Dense) or layout.structure.num_lists:
         return None
     is_plain = layout.dictionary is None and layout.repetition is None and layout.num_items == page.num_rows
-    has_one_word = page.buffers[0].stop - page.buffers[0].start == (4 if layout.large else 2)
-    return layout if is_plain and has_one_word and not pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type) else None
+    has_chunks_only = len(page.buffers) == 2
+    return (
+        layout if is_plain and has_chunks_only and not pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type) else None
+    )
+
+
+def like(page: Page, buffers: Sequence[Bytes]) -> Hashable:
+    """What pages of a field have in common that `decode_alike` takes together; `buffers` are those of the page."""
+    sizes = tuple(map(len, buffers))
+    # There are as many words as chunks, whose sizes may differ. The value of a constant page is in its only buffer.
+    return page.encoding_type, page.encoding, sizes[:1], len(sizes), buffers[0].tobytes() if len(sizes) == 1 else b""
+
+
+def decode_alike(field: Field, pages: Sequence[tuple[Page, Sequence[Bytes]]]) -> pa.Array | None:
+    """The values of pages of `field` that are alike (see `like`), one after the other; None if they must be read alone."""
+    (first, buffers), rows = pages[0], sum(page.num_rows for page, _ in pages)
+    try:
+        layout = checked("", lambda: parse_layout(first.encoding_type, first.encoding))
+        if isinstance(layout, Constant) and isinstance(layout.structure, Dense) and len(buffers) < 2:
+            steps = constant.read(layout, replace(first, num_rows=rows), (field,), field.type, spans.all_rows(rows))
+            array = checked("", lambda: run(steps, lambda _: buffers)[0])
+        elif (plain := _layout(first, field)) is None:
+            return None
+        else:
+            words, chunks = zip(*(own for _, own in pages))
+            array = checked("", lambda: mini_block.decode_pages(plain, words, chunks, (field,), field.type))
+    except (CorruptFileError, UnsupportedFeatureError):
+        return None
+    return array if len(array) == rows else None
 
 
 class _Group:

@@ -105,14 +105,22 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
 
 
 def decode_pages(layout: MiniBlock, words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType) -> pa.Array:
-    """The values of pages of one layout with a single chunk and no lists each, one after the other; `words` are those of the chunks."""
+    """The values of pages of one layout without lists, one after the other, which have as many chunks each.
+
+    `words` are those of the chunks, `chunks` the chunks of each page.
+    """
     assert layout.num_items is not None
-    numbers = np.concatenate(words).view(f"<u{4 if layout.large else 2}").astype(np.int64)
+    numbers = _words(layout, np.concatenate(words)).astype(np.int64).reshape(len(words), -1)
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
-    if any(size > len(chunk) for size, chunk in zip(sizes.tolist(), chunks, strict=True)):
-        raise CorruptFileError("a chunk is larger than its page")
-    data = np.concatenate([chunk[:size] for size, chunk in zip(sizes.tolist(), chunks)])
-    counts = np.full(len(sizes), layout.num_items, np.int64)
+    counts = np.left_shift(1, numbers & 15)
+    counts[:, -1] = layout.num_items - counts[:, :-1].sum(axis=1)
+    stops = sizes.sum(axis=1).tolist()
+    if any(stop > len(chunk) for stop, chunk in zip(stops, chunks, strict=True)):
+        raise CorruptFileError("the chunks are larger than their page")
+    if counts.min() < 0:
+        raise CorruptFileError(f"expected {layout.num_items} items in the page, found more in its chunks")
+    data = np.concatenate([chunk[:stop] for stop, chunk in zip(stops, chunks)])
+    sizes, counts = sizes.ravel(), counts.ravel()
     check_bytes(float(counts.sum()) * (bit_width(t) or 32) / 8, "values")
     fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, spans.all_rows(int(counts.sum())))
     block, slots, _ = _decode(layout, fetched, None)

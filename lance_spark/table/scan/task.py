@@ -6,7 +6,7 @@ import contextlib
 import logging
 import pickle
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,10 +22,11 @@ from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.fragment_reader import FragmentReader
-from lance_spark.table.scan.parts import Parts
+from lance_spark.table.scan.parts import Part, Parts
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.selection import WINDOW_ROWS, Selection, concatenated, rows_of, true_at
+from lance_spark.table.scan.small_fragments import SmallFragments, runs
 from lance_spark.table.scan.top_n import SortKey, Top
 from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import in_use
@@ -217,19 +218,35 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
     if task.common.predicate is not None:
         enough = WINDOW_ROWS if task.common.limit is None else task.common.offset + task.common.limit
         selection = Selection(task.common.predicate, task.fields, task.given, task.common.batch_rows, enough)
-    for part in task.parts:
-        reader = FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row)
-        rows = rows_of(part, reader)
-        if selection is None or part.exact:
-            batches = reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
-        elif part.found is not None and part.num_rows <= _AT_ONCE:
-            batches = map(given.project, selection.at_once(rows, reader))
-        else:
-            batches = map(given.project, selection.rows(rows, reader))
+    pace: dict[Projection, int] = {}
+    most = task.common.batch_rows if selection is None else selection.at_once_rows
+    # Who needs few rows does not wait for many files.
+    each = ([part] for part in task.parts) if task.common.limit is not None else runs(task.parts, most)
+    for parts in each:
+        readers = [FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row) for part in parts]
         try:
-            yield from batches
+            yield from _rows_of_run(task, parts, readers, pace, given, selection)
         finally:
-            cost.add((task.table, part.fragment.id), reader.counts())
+            for part, reader in zip(parts, readers):
+                cost.add((task.table, part.fragment.id), reader.counts())
+
+
+def _rows_of_run(
+    task: ScanTask,
+    parts: Sequence[Part],
+    readers: Sequence[FragmentReader],
+    pace: dict[Projection, int],
+    given: Projection,
+    selection: Selection | None,
+) -> Iterator[pa.RecordBatch]:
+    """The batches of one part, or of several that are read together."""
+    part, reader = parts[0], readers[0] if len(parts) == 1 else SmallFragments(parts, readers, pace)
+    rows = range(reader.num_rows) if isinstance(reader, SmallFragments) else rows_of(part, reader)
+    if selection is None or part.exact:
+        return reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
+    if part.found is not None and part.num_rows <= _AT_ONCE:
+        return map(given.project, selection.at_once(rows, reader))
+    return map(given.project, selection.rows(rows, reader))
 
 
 def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
