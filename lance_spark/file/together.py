@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
 from lance_spark.file.reader import DataFileReader, PageInMemory
-from lance_spark.layouts.read_alike import decode_alike, like
+from lance_spark.layouts.read_alike import Alike, decode_alike, likeness
 from lance_spark.schema.schema import Field
 
 
@@ -25,12 +25,12 @@ def _pieces(
     files: Sequence[DataFileReader], field: Field, columns: Mapping[int, int], pages: Sequence[PageInMemory | None]
 ) -> list[pa.Array]:
     """The values of a field, in the order of the files."""
-    groups: dict[object, list[int]] = {}
+    groups: dict[Alike | None, list[int]] = {}
     for i, page in enumerate(pages):
-        groups.setdefault(None if page is None else like(*page), []).append(i)
+        groups.setdefault(None if page is None else likeness(*page), []).append(i)
     pieces: list[pa.Array] = [None] * len(files)
-    for key, numbers in groups.items():
-        together = None if key is None else decode_alike(field, [page for i in numbers if (page := pages[i]) is not None])
+    for alike, numbers in groups.items():
+        together = None if alike is None else decode_alike(field, alike, [page for i in numbers if (page := pages[i]) is not None])
         if together is not None and len(numbers) == len(files):
             return [together]
         done = 0

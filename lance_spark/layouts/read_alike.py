@@ -5,9 +5,10 @@ The result is that of `read_column`, which also reads such columns if decoding f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.constant import read as constant
 from lance_spark.layouts.mini_block import read as mini_block
-from lance_spark.layouts.nodes.page_layouts import Constant, Dense, MiniBlock, parse_layout
+from lance_spark.layouts.nodes.page_layouts import Constant, Dense, Layout, MiniBlock, parse_layout
 from lance_spark.reading import spans
 from lance_spark.reading.naming import checked
 from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, run
@@ -33,6 +34,9 @@ _CHUNK_BYTES = 32 << 10
 """Bytes of the largest chunk that is decoded with others."""
 
 _MOST_VALUES = 4096
+
+_SMALL = 4 << 10
+"""Bytes of an encoding message or of a constant value. Many of them stay in memory."""
 
 Open = Callable[[Field], FieldReader]
 
@@ -66,35 +70,71 @@ def _layout(page: Page, field: Field) -> MiniBlock | None:
         layout = checked("", lambda: parse_layout(page.encoding_type, page.encoding))
     except (CorruptFileError, UnsupportedFeatureError):
         return None
-    if not isinstance(layout, MiniBlock) or not isinstance(layout.structure, Dense) or layout.structure.num_lists:
+    if not _is_plain(layout) or layout.num_items != page.num_rows or len(page.buffers) != 2:
         return None
-    is_plain = layout.dictionary is None and layout.repetition is None and layout.num_items == page.num_rows
-    has_chunks_only = len(page.buffers) == 2
-    return (
-        layout if is_plain and has_chunks_only and not pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type) else None
-    )
+    return None if pa.types.is_nested(field.type) or pa.types.is_dictionary(field.type) else layout
 
 
-def like(page: Page, buffers: Sequence[Bytes]) -> Hashable:
-    """What pages of a field have in common that `decode_alike` takes together; `buffers` are those of the page."""
-    sizes = tuple(map(len, buffers))
-    # There are as many words as chunks, whose sizes may differ. The value of a constant page is in its only buffer.
-    return page.encoding_type, page.encoding, sizes[:1], len(sizes), buffers[0].tobytes() if len(sizes) == 1 else b""
+def _is_plain(layout: Layout) -> TypeGuard[MiniBlock]:
+    """Whether pages of a layout have chunks of plain values only."""
+    if not isinstance(layout, MiniBlock) or not isinstance(layout.structure, Dense) or layout.structure.num_lists:
+        return False
+    return layout.dictionary is None and layout.repetition is None
 
 
-def decode_alike(field: Field, pages: Sequence[tuple[Page, Sequence[Bytes]]]) -> pa.Array | None:
-    """The values of pages of `field` that are alike (see `like`), one after the other; None if they must be read alone."""
-    (first, buffers), rows = pages[0], sum(page.num_rows for page, _ in pages)
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """What pages have in common that `decode_alike` takes together: the layout, without its number of items, and the value of all rows.
+
+    Equal ones are the same object, as long as it is kept.
+    """
+
+    layout: MiniBlock | Constant
+    value: bytes
+
+
+@lru_cache(maxsize=1024)
+def _alike(layout: MiniBlock | Constant, value: bytes = b"") -> Alike:
+    return Alike(layout, value)
+
+
+@lru_cache(maxsize=1024)
+def _common(encoding_type: str, encoding: bytes) -> tuple[Alike | None, int | None]:
+    """What pages with this layout have in common, None if each must be read alone, and the number of their items."""
+    layout = parse_layout(encoding_type, encoding)
+    if isinstance(layout, Constant):
+        return _alike(layout) if isinstance(layout.structure, Dense) else None, None
+    return (_alike(replace(layout, num_items=None)), layout.num_items) if _is_plain(layout) else (None, None)
+
+
+def likeness(page: Page, buffers: Sequence[Bytes]) -> Alike | None:
+    """What a page with these buffers has in common with others; None if it must be read alone."""
+    if len(page.encoding) > _SMALL:
+        return None
     try:
-        layout = checked("", lambda: parse_layout(first.encoding_type, first.encoding))
-        if isinstance(layout, Constant) and isinstance(layout.structure, Dense) and len(buffers) < 2:
-            steps = constant.read(layout, replace(first, num_rows=rows), (field,), field.type, spans.all_rows(rows))
-            array = checked("", lambda: run(steps, lambda _: buffers)[0])
-        elif (plain := _layout(first, field)) is None:
-            return None
-        else:
+        common, items = checked("", lambda: _common(page.encoding_type, page.encoding))
+    except (CorruptFileError, UnsupportedFeatureError):
+        return None
+    if common is None or isinstance(common.layout, MiniBlock):
+        return common if len(buffers) == 2 and items == page.num_rows else None
+    if not buffers:
+        return common
+    return _alike(common.layout, buffers[0].tobytes()) if len(buffers) == 1 and len(buffers[0]) <= _SMALL else None
+
+
+def decode_alike(field: Field, alike: Alike, pages: Sequence[tuple[Page, Sequence[Bytes]]]) -> pa.Array | None:
+    """The values of pages of `field`, one after the other, that have `alike` in common; None if they must be read alone."""
+    (first, buffers), counts = pages[0], [page.num_rows for page, _ in pages]
+    layout, rows, t = alike.layout, sum(counts), field.type
+    if isinstance(layout, MiniBlock) and (pa.types.is_nested(t) or pa.types.is_dictionary(t)):
+        return None
+    try:
+        if isinstance(layout, MiniBlock):
             words, chunks = zip(*(own for _, own in pages))
-            array = checked("", lambda: mini_block.decode_pages(plain, words, chunks, (field,), field.type))
+            array = checked("", lambda: mini_block.decode_pages(layout, counts, words, chunks, (field,), t))
+        else:
+            steps = constant.read(layout, replace(first, num_rows=rows), (field,), t, spans.all_rows(rows))
+            array = checked("", lambda: run(steps, lambda _: buffers)[0])
     except (CorruptFileError, UnsupportedFeatureError):
         return None
     return array if len(array) == rows else None
@@ -117,7 +157,7 @@ class _Group:
 
     def _decoded(self, words: Sequence[np.ndarray], chunks: Sequence[np.ndarray]) -> list[pa.Array]:
         count = self._num_rows
-        array = mini_block.decode_pages(self._layout, words, chunks, (self._field,), self._field.type)
+        array = mini_block.decode_pages(self._layout, [count] * len(words), words, chunks, (self._field,), self._field.type)
         if len(self._rows) < count:
             places = np.arange(len(self._pages))[:, None] * count + np.asarray(self._rows)
             array, count = take(array, pa.array(places.ravel())), len(self._rows)

@@ -104,23 +104,28 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     return nest(path, slots, leaf), rows if picked else fetched.rows
 
 
-def decode_pages(layout: MiniBlock, words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType) -> pa.Array:
-    """The values of pages of one layout without lists, one after the other, which have as many chunks each.
+def decode_pages(
+    layout: MiniBlock, items: Sequence[int], words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType
+) -> pa.Array:
+    """The values of pages without lists, one after the other, which have one layout but for their numbers of `items`.
 
-    `words` are those of the chunks, `chunks` the chunks of each page.
+    `words` are those of the chunks of each page, and `chunks` all chunks of each.
     """
-    assert layout.num_items is not None
-    numbers = _words(layout, np.concatenate(words)).astype(np.int64).reshape(len(words), -1)
+    numbers = _words(layout, np.concatenate(words)).astype(np.int64)
+    width = 4 if layout.large else 2
+    ends = np.cumsum([len(own) // width for own in words])
+    starts = np.append(0, ends[:-1])
+    if any(len(own) % width for own in words) or (starts == ends).any():
+        raise CorruptFileError("a page has a part of a chunk word, or none")
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
     counts = np.left_shift(1, numbers & 15)
-    counts[:, -1] = layout.num_items - counts[:, :-1].sum(axis=1)
-    stops = sizes.sum(axis=1).tolist()
-    if any(stop > len(chunk) for stop, chunk in zip(stops, chunks, strict=True)):
-        raise CorruptFileError("the chunks are larger than their page")
-    if counts.min() < 0:
-        raise CorruptFileError(f"expected {layout.num_items} items in the page, found more in its chunks")
+    # The last chunk of a page has the remaining values.
+    counts[ends - 1] = 0
+    counts[ends - 1] = np.array(items) - np.add.reduceat(counts, starts)
+    stops = np.add.reduceat(sizes, starts).tolist()
+    if counts.min() < 0 or any(stop > len(chunk) for stop, chunk in zip(stops, chunks, strict=True)):
+        raise CorruptFileError("a page has more items or bytes in its chunks than it declares")
     data = np.concatenate([chunk[:stop] for stop, chunk in zip(stops, chunks)])
-    sizes, counts = sizes.ravel(), counts.ravel()
     check_bytes(float(counts.sum()) * (bit_width(t) or 32) / 8, "values")
     fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, spans.all_rows(int(counts.sum())))
     block, slots, _ = _decode(layout, fetched, None)
