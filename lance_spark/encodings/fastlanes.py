@@ -75,11 +75,8 @@ def pick_values(
 
     None if a block is invalid.
     """
-    out, widths = empty(len(at), words.dtype), np.empty(len(starts), np.int64)
-    if not _check_blocks(words, starts, sizes, counts, widths):
-        return None
-    _unpack_values(words, starts + 1, widths, of, at, out)
-    return out
+    out = empty(len(at), words.dtype)
+    return out if _pick(words, starts, sizes, counts, of, at, out) else None
 
 
 def pack_blocks(
@@ -124,8 +121,10 @@ def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np
 
 
 @kernel
-def _check_blocks(words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, widths: np.ndarray) -> bool:
-    """Fill `widths` with the first word of each block. False if a block has not the words and the values that this takes."""
+def _pick(
+    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray, out: np.ndarray
+) -> bool:
+    """Store single values of blocks, each of which begins with its width. False if one has not the words and the values that it takes."""
     bits = np.iinfo(words.dtype).bits
     for i in range(len(starts)):
         if counts[i] > BLOCK or starts[i] < 0 or starts[i] >= len(words) or words[starts[i]] > bits:
@@ -134,26 +133,20 @@ def _check_blocks(words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, coun
         taken = 1 + BLOCK // bits * width
         if sizes[i] < taken * (bits // 8) or starts[i] + taken > len(words):
             return False
-        widths[i] = width
-    return True
-
-
-@kernel
-def _unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, of: np.ndarray, at: np.ndarray, out: np.ndarray) -> None:
-    bits = np.iinfo(out.dtype).bits
     lanes = 1024 // bits
     for i in range(len(out)):
-        width = widths[of[i]]
+        width = np.int64(words[starts[of[i]]])
         if width == 0:
             out[i] = 0
             continue
         row = ORDER[at[i] % 128 // lanes * (lanes // 16)] * 8 + at[i] // 128
         shift = row * width % bits
-        source = np.uint64(starts[of[i]] + row * width // bits * lanes + at[i] % lanes)
+        source = np.uint64(starts[of[i]] + 1 + row * width // bits * lanes + at[i] % lanes)
         value = np.uint64(words[source]) >> np.uint64(shift)
         if shift + width > bits:
             value |= np.uint64(words[source + np.uint64(lanes)]) << np.uint64(bits - shift)
         out[i] = value & (~np.uint64(0) >> np.uint64(64 - width))
+    return True
 
 
 @kernel

@@ -7,6 +7,7 @@ in every context that the encoding of its values supports.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -53,15 +54,19 @@ class Fsst(Encoding):
     def _decompress(self, block: Block) -> VariableWidth:
         if not isinstance(block, VariableWidth):
             raise CorruptFileError("expected strings below FSST, found values of fixed width")
+        return block if self._codes is None else _decompress(block, *self._codes)
+
+    @cached_property
+    def _codes(self) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """The symbol and the length of each code, 0 if it is unused, and the largest length; None if strings are not compressed."""
         table = SymbolTable.from_bytes(self.symbol_table)
-        return _decompress(block, table) if table.on else block
+        symbols, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
+        symbols[: len(table.symbols)], lengths[: len(table.lengths)] = table.symbols, table.lengths
+        return (symbols, lengths, max(1, int(lengths.max()))) if table.on else None
 
 
-def _decompress(block: VariableWidth, table: SymbolTable) -> VariableWidth:
-    # Unused codes have length 0.
-    symbols, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
-    symbols[: len(table.symbols)], lengths[: len(table.lengths)] = table.symbols, table.lengths
-    most = int(block.offsets[-1]) * max(1, int(lengths.max()))
+def _decompress(block: VariableWidth, symbols: np.ndarray, lengths: np.ndarray, longest: int) -> VariableWidth:
+    most = int(block.offsets[-1]) * longest
     out = np.empty(most + 8, np.uint8)
     offsets = np.zeros(len(block.offsets), block.offsets.dtype if most < 2**31 else np.int64)
     bad = _decompress_all(block.data, block.offsets, symbols, lengths, out, offsets)

@@ -71,20 +71,16 @@ class Variable(Encoding):
         """The values at positions `at` of the chunks `of`; None if the offsets are not flat."""
         if not isinstance(self.offsets, Flat):
             return None
-        width = self.offsets.bits_per_value // 8
-        starts, sizes, heads = chunks.starts[-1][of], chunks.sizes[-1][of], (chunks.counts[of].astype(np.float64) + 1) * width
-        if (sizes < heads).any():
-            raise CorruptFileError(f"chunk {of[np.argmax(sizes < heads)]} has too few bytes for the offsets of its strings")
-        both = chunks.data[(starts + at * width)[:, None] + np.arange(2 * width)].view(f"<u{width}").astype(np.int64)
-        first, last = both[:, 0], both[:, 1]
-        wrong = (first < heads) | (last < first) | (last > sizes)
-        if wrong.any():
-            raise CorruptFileError(f"the strings of chunk {of[np.argmax(wrong)]} have decreasing offsets, or offsets outside its bytes")
-        offsets = zeros(len(at) + 1, np.int64)
-        np.cumsum(last - first, out=offsets[1:])
+        starts, sizes = chunks.starts[-1], chunks.sizes[-1]
+        first, offsets = np.empty(len(at), np.int64), zeros(len(at) + 1, np.int64)
+        wrong = _find(chunks.data, starts, sizes, chunks.counts, self.offsets.bits_per_value, of, at, first, offsets)
+        if wrong >= 0:
+            raise CorruptFileError(
+                f"the strings of chunk {wrong} have decreasing offsets, or offsets outside its bytes, or too few bytes for the offsets"
+            )
         check_bytes(float(offsets[-1]), "strings")
         data = empty(int(offsets[-1]))
-        copy_ranges(chunks.data, starts + first, last - first, data)
+        copy_ranges(chunks.data, first, np.diff(offsets), data)
         return VariableWidth(offsets, data)
 
     def decode_block(self, data: Bytes, count: int) -> VariableWidth:
@@ -102,6 +98,41 @@ class Variable(Encoding):
         if not isinstance(values, VariableWidth):
             raise CorruptFileError("expected values of variable width, found a fixed width")
         return values
+
+
+@kernel
+def _find(
+    data: np.ndarray,
+    starts: np.ndarray,
+    sizes: np.ndarray,
+    counts: np.ndarray,
+    bits: int,
+    of: np.ndarray,
+    at: np.ndarray,
+    first: np.ndarray,
+    offsets: np.ndarray,
+) -> np.int64:
+    """Store where the bytes of string `at[i]` of chunk `of[i]` begin in `data`, and where each ends if they follow one another.
+
+    Returns a chunk whose offsets are invalid, or -1. The offsets have 32 or 64 `bits`.
+    """
+    width, end = np.int64(bits // 8), np.int64(0)
+    for i in range(len(at)):
+        chunk = of[i]
+        size, count = sizes[chunk], counts[chunk]
+        if count >= size or size < (count + 1) * width:
+            return np.int64(chunk)
+        place = U(starts[chunk] + at[i] * width)
+        if width == 4:
+            begin, stop = np.int64(load32(data, place)), np.int64(load32(data, place + U(4)))
+        else:
+            begin, stop = np.int64(load64(data, place)), np.int64(load64(data, place + U(8)))
+        if begin < (count + 1) * width or stop < begin or stop > size:
+            return np.int64(chunk)
+        first[i] = starts[chunk] + begin
+        end += stop - begin
+        offsets[i + 1] = end
+    return np.int64(-1)
 
 
 def _offset_bytes(coded: Block, count: int) -> tuple[int, Bytes]:

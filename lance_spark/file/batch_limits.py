@@ -21,12 +21,13 @@ class BatchLimits:
 
     def __init__(self, columns: Iterable[Column], selected: Spans, num_rows: int) -> None:
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
-        several = [column for column in columns if len(column.pages) > _FIRST]
-        done = np.concatenate([[0], np.cumsum(selected[:, 1] - selected[:, 0])]) if several else selected
-        for column in several:
+        done: np.ndarray | None = None
+        for column in columns:
             bounds = column.bounds
-            if bounds[-1] != num_rows:
+            if len(bounds) <= _FIRST + 1 or bounds[-1] != num_rows:
                 continue
+            if done is None:
+                done = np.concatenate([[0], np.cumsum(selected[:, 1] - selected[:, 0])])
             # The number of selected rows before each page, and how many pages they are.
             before = _selected_before(selected, done, bounds)
             pages = np.concatenate([[0], np.cumsum(np.diff(before) / np.maximum(np.diff(bounds), 1))])

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.selection import size_up_to
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
@@ -32,6 +33,7 @@ from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.naming import checked, naming
+from lance_spark.reading.spans import Spans
 from lance_spark.reading.steps import Column, FieldReader, Page, Rows, run, side_by_side
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
@@ -41,6 +43,9 @@ from lance_spark.v2_0 import field as v2_0
 
 _BATCH_BYTES = 8 * 1024 * 1024
 """Target size of a batch in bytes: larger batches do not fit in the processor's caches."""
+
+_FEW_BYTES = 64 << 10
+"""Batches of no more bytes are not measured exactly."""
 
 _OPEN_BYTES = 8 << 10
 """The memory of an open file without the metadata of its columns."""
@@ -54,7 +59,7 @@ _PAGES_NAMED = 5
 PageInMemory = tuple[Page, Sequence[Bytes]]
 """A page and its buffers."""
 
-Open = Callable[[Field, Mapping[int, Column], Rows, int], FieldReader]
+Open = Callable[[Field, Mapping[int, Column], Spans, int], FieldReader]
 
 _OPEN_FIELD: dict[tuple[int, int], Open] = {
     (0, 3): v2_0.open_field,
@@ -164,23 +169,25 @@ class DataFileReader:
             raise IndexError(f"rows {rows[0]} to {rows[-1]} are out of bounds of a file of {self.num_rows} rows")
         if not len(rows):
             return
-        wanted = fields
-        if any(not f.is_leaf or f.children for f in wanted):
+        wanted, selected = fields, spans.from_rows(rows)
+        is_nested = any(f.children for f in wanted)
+        if is_nested:
             in_file = {f.id: f for f in self.schema.walk()}
             fields = [unpruned_field(f, in_file) for f in wanted]
         metadata = self._columns(fields, columns)
-        self._count_pages(metadata, rows)
-        readers = self._open_fields(fields, metadata, rows, with_dictionaries)
+        self._count_pages(metadata, selected)
+        readers = self._open_fields(fields, metadata, rows, selected, with_dictionaries)
         count = self._first_batch(fields, metadata, batch_bytes)
-        limits = BatchLimits(metadata.values(), spans.from_rows(rows), self.num_rows)
+        limits = BatchLimits(metadata.values(), selected, self.num_rows)
         done = 0
         while done < len(rows):
             stop = limits.stop(done, min(len(rows), done + min(count, batch_rows)))
             arrays = self._read_batch(fields, metadata, readers, done, stop)
-            size = max(1, sum(a.nbytes for a in arrays) // (stop - done))
+            size = max(1, size_up_to(_FEW_BYTES, *arrays) // (stop - done))
             fitting = max(1, batch_bytes // size)
             for start in range(0, stop - done, fitting):
-                yield [pruned(a.slice(start, fitting), *both) for a, *both in zip(arrays, fields, wanted)]
+                parts = arrays if fitting >= stop - done else [a.slice(start, fitting) for a in arrays]
+                yield [pruned(a, *both) for a, *both in zip(parts, fields, wanted)] if is_nested else parts
             # Later rows may be larger than those read so far, so batches grow step by step.
             count, done = min(fitting, 4 * (stop - done)), stop
 
@@ -227,7 +234,7 @@ class DataFileReader:
                 found.append(None)
             else:
                 found.append((column.pages[0], source.fetch(column.pages[0].buffers)))
-                self._count_pages({field.id: column}, range(self.num_rows))
+                self._count_pages({field.id: column}, spans.all_rows(self.num_rows))
         return found
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
@@ -308,14 +315,14 @@ class DataFileReader:
         kept = np.array([v is None or may_match(v) for v in values], dtype=bool)
         return spans.merged(pages[kept], 0)
 
-    def _count_pages(self, columns: Mapping[int, Column], rows: Rows) -> None:
-        """Count the pages of the columns, and those with selected `rows`. Columns of items count as if items were rows."""
-        wanted = spans.from_rows(rows) if any(len(column.pages) != 1 for column in columns.values()) else None
+    def _count_pages(self, columns: Mapping[int, Column], selected: Spans) -> None:
+        """Count the pages of the columns, and those with selected rows. Columns of items count as if items were rows."""
+        starts, stops = selected[:, 0], selected[:, 1]
         for number, column in columns.items():
-            if wanted is None:
-                self.counts.pages_read += 1 if len(rows) else 0
+            if len(column.pages) == 1:
+                self.counts.pages_read += 1
             else:
-                bounds, starts, stops = column.bounds, wanted[:, 0], wanted[:, 1]
+                bounds = column.bounds
                 self.counts.pages_read += int((starts.searchsorted(bounds[1:]) > stops.searchsorted(bounds[:-1], side="right")).sum())
             self.counts.pages += 0 if number in self._counted else len(column.pages)
             self._counted.add(number)
@@ -330,7 +337,7 @@ class DataFileReader:
         return max(1, batch_bytes * self.num_rows // max(1, stored))
 
     def _open_fields(
-        self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows, with_dictionaries: bool
+        self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows, selected: Spans, with_dictionaries: bool
     ) -> list[FieldReader]:
         layout = self._layout
         if isinstance(layout, legacy.LegacyFile):
@@ -340,7 +347,7 @@ class DataFileReader:
             make = partial(layouts.open_field, with_dictionaries=True)
 
         def alone(f: Field) -> FieldReader:
-            return checked(self._where(f), lambda: make(f, columns, rows, self.num_rows))
+            return checked(self._where(f), lambda: make(f, columns, selected, self.num_rows))
 
         alike = open_alike(fields, columns, rows, self.num_rows, alone) if self.version in GRAMMARS else {}
         return [alike[i] if i in alike else alone(f) for i, f in enumerate(fields)]

@@ -19,6 +19,8 @@ from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.steps import Counts, Steps, run
 from lance_spark.storage.store import Store
 
+_NOTHING = np.empty(0, np.uint8)
+
 T = TypeVar("T")
 
 
@@ -60,7 +62,7 @@ class Source:
 
     def again(self) -> Source:
         """The same file, with counts of its own and without the end in memory."""
-        return Source(self.store, self.path, self.size, np.empty(0, np.uint8), self.external, Counts(0, self.size), self.checksums)
+        return Source(self.store, self.path, self.size, _NOTHING, self.external, Counts(0, self.size), self.checksums)
 
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         """The bytes of each range. Raises ChecksumError if they differ from the file's checksums."""
@@ -74,8 +76,11 @@ class Source:
         not_read: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             start, stop = wanted
-            if type(wanted) is ByteRange and first <= start <= stop <= size:
-                answers[i] = self.tail[start - first : stop - first]
+            if type(wanted) is ByteRange and 0 <= start <= stop <= size:
+                if start < first:
+                    not_read.setdefault(self.path, []).append(i)
+                else:
+                    answers[i] = self.tail[start - first : stop - first]
             elif isinstance(wanted, ManagedRange):
                 not_read.setdefault(managed_blob(wanted.uri), []).append(i)
             elif isinstance(wanted, ExternalRange):

@@ -93,14 +93,14 @@ def within(rows: Rows, sizes: Mapping[int, int]) -> Rows:
 
 def of_numbers(numbers: np.ndarray) -> Rows:
     """The rows of addresses or row ids (uint64), in any order."""
-    if not len(numbers):
-        return {}
     numbers = np.sort(numbers)
-    high = (numbers >> np.uint64(32)).astype(np.int64)
-    low = numbers.astype(np.uint32)
-    starts = np.flatnonzero(np.concatenate([[True], high[1:] != high[:-1]]))
-    stops = np.append(starts[1:], len(numbers))
-    return {int(high[a]): bitmap_of(low[a:b]) for a, b in zip(starts.tolist(), stops.tolist())}
+    rows, low, at = {}, numbers.astype(np.uint32), 0
+    while at < len(numbers):
+        high = numbers.item(at) >> 32
+        stop = int(numbers.searchsorted(np.uint64(high << 32 | 0xFFFFFFFF), side="right"))
+        rows[high] = bitmap_of(low[at:stop])
+        at = stop
+    return rows
 
 
 def numbers_of(rows: Rows) -> np.ndarray:

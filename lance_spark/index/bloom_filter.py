@@ -135,7 +135,8 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
     with target.create(FILE, _SCHEMA) as out:
         waiting: list[tuple[object, ...]] = []
         for zone in zones(rows, items):
-            nulls.append(nulls_of(zone))
+            if zone.values.null_count:
+                nulls.append(nulls_of(zone))
             known = zone.values.drop_null()
             waiting.append((*zone.place, zone.values.null_count > 0, make_filter(hashes(known), size)))
             if len(waiting) * size >= _BATCH_BYTES:

@@ -73,6 +73,14 @@ class _Pages:
         return np.minimum(self.page_rows, self.num_rows - starts)
 
 
+@dataclass(frozen=True)
+class _Page:
+    """The values of a page, in order, and the numbers of their rows."""
+
+    values: pa.Array
+    numbers: np.ndarray
+
+
 def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """Every row whose value satisfies the condition; None if too many values would have to be read, or if it cannot be evaluated."""
     data = files.open(DATA)
@@ -99,6 +107,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
 
 def _too_many(condition: Expression, pages: _Pages, kept: np.ndarray) -> bool:
     """Whether the pages `kept` have more values than are worth reading, or more of them satisfy the condition than are worth finding."""
+    if len(kept) * pages.page_rows <= _FEW_ROWS:
+        return False
     half = min(pages.num_rows // 2, _MOST_ROWS)
     values = pages.sizes[kept].sum()
     if values > max(_QUICKLY_READ, half):
@@ -114,7 +124,7 @@ def _too_many(condition: Expression, pages: _Pages, kept: np.ndarray) -> bool:
 def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray, condition: Expression) -> np.ndarray:
     """The numbers of the rows in the pages `wanted` that satisfy the condition. The pages stay in memory."""
 
-    def read(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def read(numbers: Sequence[int]) -> Iterator[_Page]:
         chosen = np.array(numbers)
         rows = data.read((0, 1), spans.rows(pages.spans_of(chosen)))
         stops = np.cumsum(pages.sizes[chosen]).tolist()
@@ -125,15 +135,15 @@ def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarra
         lower, upper = (bound.take(pa.array(chosen)) for bound in (pages.bounds.lower, pages.bounds.upper))
         _check_values(rows.column(0), np.array([0, *stops]), lower, upper, data.path)
         for start, stop in zip([0, *stops], stops):
-            part = rows.slice(start, stop - start)
             # A slice would keep the memory of all pages.
-            yield pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in part.columns], schema=rows.schema)
+            values, numbers = (pa.concat_arrays([column]) for column in rows.slice(start, stop - start).columns)
+            yield _Page(values, unsigned(numbers, data.path))
 
-    known = files.cached_each("page", wanted.tolist(), read, lambda page: page.nbytes)
+    known = files.cached_each("page", wanted.tolist(), read, lambda page: page.values.nbytes + page.numbers.nbytes)
     if not known:
         return np.empty(0, np.uint64)
-    numbers = np.concatenate([unsigned(page.column(1), data.path) for page in known])
-    found: np.ndarray = numbers[_hits(condition)(joined([page.column(0) for page in known]))]
+    numbers = known[0].numbers if len(known) == 1 else np.concatenate([page.numbers for page in known])
+    found: np.ndarray = numbers[_hits(condition)(joined([page.values for page in known]))]
     return found
 
 

@@ -68,7 +68,7 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
 
 def _containing(files: IndexFiles, parts: Sequence[str]) -> Found | None:
     """The rows with the trigrams of all parts; None if they have none."""
-    tokens = sorted({int(t) for part in parts for t in ascii_tokens(part)})
+    tokens = sorted({token for part in parts for token in ascii_tokens(part).tolist()})
     return Found(_rows(files, tokens), exact=False) if tokens else None
 
 

@@ -64,9 +64,9 @@ def postings(texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def ascii_tokens(text: str) -> np.ndarray:
     """The tokens of those parts of `text` that are ASCII, ascending. Each text that contains `text` has all of them."""
     digits = _ascii_digits()[np.frombuffer(text.encode("ascii", "replace"), np.uint8)]
-    windows = np.lib.stride_tricks.sliding_window_view(digits, 3) if len(digits) > 2 else np.empty((0, 3), np.int64)
-    windows = windows[(windows != _SEPARATOR).all(axis=1)]
-    return np.unique(windows @ np.array([BASE * BASE, BASE, 1])).astype(np.uint32)
+    first, second, third = digits[:-2], digits[1:-1], digits[2:]
+    in_word = (first != _SEPARATOR) & (second != _SEPARATOR) & (third != _SEPARATOR)
+    return np.unique(((first * BASE + second) * BASE + third)[in_word]).astype(np.uint32)
 
 
 @cache

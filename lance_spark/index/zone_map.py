@@ -94,7 +94,8 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
     for zone in zones(rows, size):
         for column, value in zip(columns, (*_summary(zone), *zone.place)):
             column.append(value)
-        nulls.append(nulls_of(zone))
+        if zone.values.null_count:
+            nulls.append(nulls_of(zone))
     with target.create(FILE, _schema(value_type)) as out:
         out.put(*(pa.array(values, f.type, from_pandas=False) for values, f in zip(columns, out.schema)))
         out.metadata["rows_per_zone"] = str(size)
@@ -139,7 +140,7 @@ def positive(parameters: Mapping[str, object], name: str, default: int) -> int:
 
 def nulls_of(zone: Zone) -> Rows:
     """The null rows of a zone."""
-    return of_numbers(zone.addresses[np.asarray(zone.values.is_null())]) if zone.values.null_count else {}
+    return of_numbers(zone.addresses[np.asarray(zone.values.is_null())])
 
 
 def _details(size: int) -> bytes:
@@ -153,11 +154,15 @@ def _schema(value_type: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field("min", value_type), pa.field("max", value_type), *counts, *FIELDS])
 
 
-def _summary(zone: Zone) -> tuple[pa.Scalar | None, pa.Scalar | None, int, int]:
+def _summary(zone: Zone) -> tuple[pa.Scalar | int | None, pa.Scalar | int | None, int, int]:
     """The minimum, the maximum (None: vectors have none), and the numbers of nulls and NaNs."""
     values = zone.values
     if types.is_floating(values.type):
         return _float_summary(values)
+    if types.is_integer(values.type) and not values.null_count:
+        # Arrow does the same, but takes three times as long for a zone.
+        numbers = values.to_numpy()
+        return numbers.min().item(), numbers.max().item(), 0, 0
     if types.is_nested(values.type):
         return None, None, values.null_count, 0
     if types.is_duration(values.type):

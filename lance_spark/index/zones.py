@@ -31,7 +31,7 @@ class Zone:
     @property
     def place(self) -> tuple[int, int, int]:
         """The values of `FIELDS`."""
-        first, last = int(self.addresses[0]), int(self.addresses[-1])
+        first, last = self.addresses.item(0), self.addresses.item(-1)
         return first >> 32, first & 0xFFFFFFFF, last - first + 1
 
 
@@ -44,13 +44,15 @@ def zones(rows: Iterable[pa.RecordBatch], size: int) -> Iterator[Zone]:
     count = 0
     for batch in rows:
         values, addresses = batch.column("value"), batch.column("row").to_numpy()
-        at = 0
+        at = end = 0
         while at < len(addresses):
-            if waiting and int(waiting[0].addresses[0]) >> 32 != int(addresses[at]) >> 32:
-                yield _whole(waiting)
-                waiting, count = [], 0
-            end = np.searchsorted(addresses, np.uint64(((int(addresses[at]) >> 32) + 1) << 32))
-            stop = min(at + size - count, int(end))
+            if at == end:  # a fragment begins
+                fragment = addresses.item(at) >> 32
+                end = int(addresses.searchsorted(np.uint64((fragment + 1) << 32)))
+                if waiting and waiting[0].addresses.item(0) >> 32 != fragment:
+                    yield _whole(waiting)
+                    waiting, count = [], 0
+            stop = min(at + size - count, end)
             waiting.append(Zone(addresses[at:stop], values.slice(at, stop - at)))
             count += stop - at
             at = stop

@@ -66,6 +66,16 @@ class _Kernel:
         return cast(Any, self._compiled)._numba_type_
 
 
+def prepare() -> None:
+    """Load what all kernels have in common, which takes longer than a kernel itself: processes that are forked from this one have it."""
+    with _no_collection():
+        from numba.core import registry
+
+        target: Any = registry.cpu_target  # numba has no types
+        target.typing_context.refresh()
+        target.target_context.refresh()
+
+
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
     """No garbage collections, which take up to a fifth of the time of loading kernels, and find nothing: numba keeps what it makes."""

@@ -43,13 +43,15 @@ Open = Callable[[Field], FieldReader]
 
 def open_alike(fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows, num_rows: int, alone: Open) -> dict[int, FieldReader]:
     """Readers of those of `fields`, by position, that have others like them. `alone` opens the reader of a single field."""
+    if num_rows > _MOST_VALUES:
+        return {}
     groups: dict[tuple[str, str, bytes], list[int]] = {}
     for i, field in enumerate(fields):
         column = columns.get(field.id)
         if column is None or len(column.pages) != 1 or field.children or field.is_blob:
             continue
         page = column.pages[0]
-        if len(page.buffers) == 2 and page.num_rows == num_rows <= _MOST_VALUES:
+        if len(page.buffers) == 2 and page.num_rows == num_rows:
             words, chunks = page.buffers
             if words.stop - words.start <= 4 and chunks.stop - chunks.start <= _CHUNK_BYTES:
                 groups.setdefault((field.logical_type, page.encoding_type, page.encoding), []).append(i)

@@ -5,7 +5,7 @@ A page's selected rows are decoded at once, when a batch reaches the page; batch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lance_spark.reading import spans as sp
 from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.pages import Paged
 from lance_spark.reading.spans import Spans
-from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, side_by_side
+from lance_spark.reading.steps import Column, FieldReader, Page, Steps, side_by_side
 from lance_spark.schema.schema import Field
 
 _ROWS_PER_ITEM = 8
@@ -34,12 +34,11 @@ _ROWS_PER_ITEM = 8
 T = TypeVar("T")
 
 
-def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int, with_dictionaries: bool = False) -> FieldReader:
+def open_field(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int, with_dictionaries: bool = False) -> FieldReader:
     """A reader of the given rows of a field, which may be nested and pruned; `columns` maps the ids of its leaves to their columns.
 
     Blobs are large_binary in every version. `with_dictionaries`: see `DataFileReader.read`.
     """
-    spans = sp.from_rows(rows)
     leaves = []
     for path in (found := paths(field)):
         if path[-1].id not in columns:
@@ -61,12 +60,16 @@ class LeafReader:
         self._with_dictionaries = (
             with_dictionaries and len(path) == 1 and not path[0].is_blob and (is_bytes(self._type) or pa.types.is_decimal(self._type))
         )
-        lengths = []
-        for page in column.pages:
+        self._pages = Paged(self._ends(), spans, num_rows, self._load)
+
+    def _ends(self) -> Sequence[int]:
+        """The number of rows before the end of each page."""
+        if self._width == 1:
+            return self._column.ends
+        for page in self._column.pages:
             if page.num_rows % self._width:
                 raise CorruptFileError(f"a page of {page.num_rows} items is not a whole number of rows of {self._width} items")
-            lengths.append(page.num_rows // self._width)
-        self._pages = Paged(lengths, spans, num_rows, self._load)
+        return [end // self._width for end in self._column.ends]
 
     def _leaf_type(self) -> pa.DataType:
         if not self._path[-1].is_blob:
@@ -80,7 +83,7 @@ class LeafReader:
             ((page, a, b),) = parts
             if pa.types.is_dictionary(page.type) and len(page.dictionary) * _ROWS_PER_ITEM <= b - a:
                 return page.slice(a, b - a)
-        arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
+        arrays = [self._looked_up(page if b - a == len(page) else page.slice(a, b - a)) for page, a, b in parts]
         array = joined(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
 
@@ -98,6 +101,8 @@ class LeafReader:
         # Chunks may end mid-row if rows have several items, so such pages are read whole.
         wanted = spans if self._width == 1 else sp.all_rows(page.num_rows)
         array, rows_read = yield from read_page(layout, page, self._path, self._type, wanted)
+        if rows_read is spans and len(array) == sp.count(spans):
+            return array
         return pick(array, rows_read if self._width == 1 else rows_read // self._width, spans)
 
 

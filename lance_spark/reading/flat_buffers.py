@@ -22,6 +22,8 @@ _SMALL = (pa.string(), pa.binary())
 
 def bit_width(t: pa.DataType) -> int | None:
     """Bits of a value of `t` in a flat buffer, None if `t` is not of fixed width."""
+    if pa.types.is_primitive(t):
+        return int(t.bit_width)
     if pa.types.is_fixed_size_list(t):
         item = bit_width(t.value_type)
         return None if item is None else item * t.list_size

@@ -17,10 +17,12 @@ T = TypeVar("T")
 
 
 class Paged(Generic[T]):
-    """The pages of one column with `lengths` rows; `load` decodes all selected rows of the page with a given number to a T."""
+    """The pages of one column, with the number of its rows before the end of each.
 
-    def __init__(self, lengths: Sequence[int], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
-        ends = list(itertools.accumulate(lengths))
+    `load` decodes all selected rows of the page with a given number to a T.
+    """
+
+    def __init__(self, ends: Sequence[int], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
         if (total := ends[-1] if ends else 0) != num_rows:
             raise CorruptFileError(f"expected {num_rows} values, found pages with {total}")
         if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
@@ -28,16 +30,17 @@ class Paged(Generic[T]):
         if len(ends) == 1 and len(spans):
             self._selected, self._ends = [(0, spans)], [sp.count(spans)]
         else:
-            self._select(spans, ends, lengths)
+            self._select(spans, ends)
         self._load = load
         self._loaded: dict[int, T] = {}
 
-    def _select(self, spans: Spans, ends: Sequence[int], lengths: Sequence[int]) -> None:
+    def _select(self, spans: Spans, ends: Sequence[int]) -> None:
         """Find the pages with selected rows."""
         # A page is selected if fewer spans end before it than begin before its end.
-        begun, ended = spans[:, 0].searchsorted(ends), spans[:, 1].searchsorted([0, *ends[:-1]], side="right")
+        starts = [0, *ends[:-1]]
+        begun, ended = spans[:, 0].searchsorted(ends), spans[:, 1].searchsorted(starts, side="right")
         chosen = (begun > ended[: len(ends)]).nonzero()[0].tolist()
-        self._selected = [(i, sp.cut(spans, ends[i] - lengths[i], ends[i])) for i in chosen]
+        self._selected = [(i, sp.cut(spans, starts[i], ends[i])) for i in chosen]
         self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
 
     def parts(self, start: int, stop: int) -> Steps[list[tuple[T, int, int]]]:

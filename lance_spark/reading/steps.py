@@ -6,6 +6,7 @@ many columns can run concurrently, with their ranges fetched together.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,6 +62,11 @@ class Column:
     def bounds(self) -> np.ndarray:
         """The first row of each page and the end (float64, since sizes are not checked), if each item is a row."""
         return np.array([0, *(page.num_rows for page in self.pages)], np.float64).cumsum()
+
+    @cached_property
+    def ends(self) -> Sequence[int]:
+        """The number of rows before the end of each page, if each item is a row."""
+        return list(itertools.accumulate(page.num_rows for page in self.pages))
 
     @cached_property
     def size(self) -> int:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -114,19 +115,29 @@ class Field:
 class Schema:
     """The top-level fields of a table or file, and the schema's own metadata.
 
-    The columns that were resolved and the Arrow schema stay in memory with it, but not in its pickle.
+    The columns that were resolved, the Arrow schema and what others `derived` from it stay in memory with it, but not in its pickle.
     """
 
     fields: tuple[Field, ...]
     metadata: Mapping[bytes, bytes] = field(default_factory=dict, hash=False)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_resolved", "_plain")}
+        return {name: value for name, value in self.__dict__.items() if name not in _IN_MEMORY}
 
     @cached_property
     def _resolved(self) -> dict[str, tuple[Field, ...]]:
         """The results of `resolve`."""
         return {}
+
+    @cached_property
+    def derived(self) -> dict[type, Any]:
+        """What follows from the schema alone and takes longer to make than to find, by its type."""
+        return {}
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """The ids of all fields."""
+        return frozenset(f.id for f in self.walk())
 
     @cached_property
     def _plain(self) -> pa.Schema | None:
@@ -217,6 +228,10 @@ class Schema:
     def keep(self, wanted: Callable[[Field], bool]) -> Schema:
         """The schema with only the leaves for which `wanted` is true, and their parents; order is kept."""
         return Schema(tuple(f for f in (_keep(f, wanted) for f in self.fields) if f is not None), self.metadata)
+
+
+_IN_MEMORY = frozenset(("_resolved", "_plain", "derived", "ids"))
+"""The members of a schema that are not in its pickle."""
 
 
 def _may_have_extension(f: Field) -> bool:

@@ -209,6 +209,14 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def _folder(self, path: str, make: bool = False) -> Iterator[int]:
+        """The folder at `path`, open; see `_open`."""
+        fd = self._open(path, make)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _open(self, path: str, make: bool = False) -> int:
         """Open the folder at `path`, step by step from the root. With `make`, missing folders are created."""
         try:
             fd = os.open(self._root, _FOLDER)
@@ -226,9 +234,10 @@ class LocalFiles:
                     raise
                 os.close(fd)
                 fd = inner
-            yield fd
-        finally:
+        except BaseException:
             os.close(fd)
+            raise
+        return fd
 
     @contextlib.contextmanager
     def _folder_of(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -240,10 +249,14 @@ class LocalFiles:
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, int]]:
         """The file at `path`, opened for reading, and its size in bytes."""
-        with self._folder_of(path) as (folder, name):
+        parent, name = os.path.split(path)
+        folder = self._open(parent)
+        try:
             _file_size(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             # The file may have been replaced after the check by a link or a pipe: do not follow it and do not block.
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        finally:
+            os.close(folder)
         try:
             yield fd, _file_size(os.fstat(fd), path)
         finally:

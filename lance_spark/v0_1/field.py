@@ -33,7 +33,7 @@ class BatchReader:
         self._field = field
         self._pages = pages
         self._dictionaries: dict[int, pa.Array] = {}
-        self._batches = Paged(np.diff(pages.bounds).tolist(), spans, pages.num_rows, self._load)
+        self._batches = Paged((pages.bounds[1:] - pages.bounds[0]).tolist(), spans, pages.num_rows, self._load)
 
     def _load(self, batch: int, spans: Spans) -> Steps[pa.Array]:
         return _read(self._field, _Source(self._pages, self._dictionaries), batch, spans)

@@ -14,7 +14,7 @@ from lance_spark.reading import spans as sp
 from lance_spark.reading.flat_buffers import GAP
 from lance_spark.reading.pages import Paged
 from lance_spark.reading.spans import Spans
-from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, side_by_side
+from lance_spark.reading.steps import Column, FieldReader, Page, Steps, side_by_side
 from lance_spark.schema.schema import Field
 from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
 from lance_spark.v2_0.early_strings import EarlyStringsReader, list_type
@@ -25,15 +25,6 @@ from lance_spark.v2_0.tree import decode_page
 _EARLY_STRINGS = ("string", "binary", "large_string", "large_binary")
 
 
-def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
-    """A reader of the given rows of a field, which may be nested and pruned.
-
-    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing. Strings in files of early 2024
-    take two columns; the second (the bytes) is under ~id, the complement of the id.
-    """
-    return _open(field, columns, sp.from_rows(rows), num_rows)
-
-
 def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int], num_columns: int) -> dict[int, int]:
     """The columns that have the bytes of strings if these are in files of early 2024: each after the column of its field, by ~id."""
     below = [f for field in fields for f in field.walk() if f.logical_type in _EARLY_STRINGS and f.id in columns]
@@ -41,16 +32,21 @@ def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int], num
     return {~f.id: columns[f.id] + 1 for f in below if columns[f.id] + 1 in free}
 
 
-def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
+def open_field(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
+    """A reader of the given rows of a field, which may be nested and pruned.
+
+    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing. Strings in files of early 2024
+    take two columns; the second (the bytes) is under ~id, the complement of the id.
+    """
     kind = field.logical_type.split(".")[0]
     if kind == "struct" and not (field.children and field.is_leaf):
-        return StructReader(field.type, [_open(child, columns, spans, num_rows) for child in field.children])
+        return StructReader(field.type, [open_field(child, columns, spans, num_rows) for child in field.children])
     column = columns.get(field.id)
     if column is None:
         raise CorruptFileError(f"the file has no column for field {field.id} ({field.name!r})")
     if kind in ("list", "large_list"):
         item = field.children[0]
-        return _open_lists(field.type, column, spans, num_rows, lambda rows, total: _open(item, columns, rows, total))
+        return _open_lists(field.type, column, spans, num_rows, lambda rows, total: open_field(item, columns, rows, total))
     if ~field.id in columns and _has_lists(column):
         data, t = columns[~field.id], list_type(field.type)
         lists = _open_lists(t, column, spans, num_rows, lambda rows, total: LeafReader(pa.uint8(), data, rows, total))
@@ -90,7 +86,7 @@ class LeafReader:
     def __init__(self, t: pa.DataType, column: Column, spans: Spans, num_rows: int) -> None:
         self._type = t
         self._column = column
-        self._pages = Paged([page.num_rows for page in column.pages], spans, num_rows, self._load)
+        self._pages = Paged(column.ends, spans, num_rows, self._load)
 
     def _load(self, index: int, spans: Spans) -> Steps[pa.Array | None]:
         page = self._column.pages[index]

@@ -53,7 +53,7 @@ class ListReader:
         self._pages = pages
         self._open_items = open_items
         self._first_item = np.cumsum([0] + [page.num_items for page in pages], dtype=object)
-        self._lists = Paged([page.num_rows for page in column.pages], spans, num_rows, self._load)
+        self._lists = Paged(column.ends, spans, num_rows, self._load)
 
     def _load(self, index: int, spans: Spans) -> Steps[_ListPage]:
         page = self._pages[index]

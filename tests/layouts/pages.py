@@ -11,6 +11,7 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark._proto import encodings_v2_3_pb2 as pb23
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.layouts.read_column import open_field
+from lance_spark.reading.spans import from_rows
 from lance_spark.reading.steps import Column, Page, Rows, run
 from lance_spark.schema.schema import Field
 
@@ -56,4 +57,4 @@ def read(
         assert all(0 <= start <= stop <= len(data) for start, stop in ranges)
         return [data[start:stop] for start, stop in ranges]
 
-    return run(open_field(field, {0: Column((page,), (), "", b"")}, chosen, num_rows).read(0, len(chosen)), fetch)
+    return run(open_field(field, {0: Column((page,), (), "", b"")}, from_rows(chosen), num_rows).read(0, len(chosen)), fetch)

@@ -99,7 +99,8 @@ lance_spark.enable(spark)
 show(spark)
 def imported(_):
     import pyarrow, sys
-    yield pyarrow.record_batch([["lance_spark.spark.reader" in sys.modules]], ["x"])
+    names = ["lance_spark.spark.reader", "lance_spark.layouts.read_column", "numba", "pandas"]
+    yield pyarrow.record_batch([[set(names) <= set(sys.modules)]], ["x"])
 print(spark.range(1).mapInArrow(imported, "x boolean").collect())
 """
     out = run(START + script, stored)

@@ -11,6 +11,7 @@ from lance.file import LanceFileWriter
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.file.footer import read_columns, read_descriptor, read_footer
+from lance_spark.reading.spans import from_rows
 from lance_spark.reading.steps import Rows, run
 from lance_spark.schema.schema import Field
 from lance_spark.v2_0.field import open_field
@@ -45,7 +46,7 @@ class OpenFile:
 
     def read(self, rows: Rows, batch_rows: int) -> pa.Array:
         """The given rows of the field, read `batch_rows` at a time."""
-        reader = open_field(self.field, self.columns, rows, self.num_rows)
+        reader = open_field(self.field, self.columns, from_rows(rows), self.num_rows)
         steps = [reader.read(start, min(start + batch_rows, len(rows))) for start in range(0, max(len(rows), 1), batch_rows)]
         arrays = [run(s, self._fetch) for s in steps]
         assert {a.type for a in arrays} == {self.field.type}

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.reading.spans import all_rows
 from lance_spark.v2_0.field import open_field
 from lance_spark.v2_0.tree import decode_page
 from tests.arrays import LEAVES, ArrayMaker, types
@@ -118,7 +119,7 @@ def test_inconsistent_pages_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "c.lance", pa.array(np.arange(10)), 10)
     file = OpenFile(tmp_path / "c.lance")
     with pytest.raises(CorruptFileError, match="expected 11 values, found pages with 10"):
-        open_field(file.field, file.columns, range(11), 11)
+        open_field(file.field, file.columns, all_rows(11), 11)
 
 
 def test_a_field_without_a_column_is_refused(tmp_path: Path) -> None:

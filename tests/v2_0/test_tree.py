@@ -15,6 +15,7 @@ from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.encodings.fastlanes import pack_blocks
 from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
+from lance_spark.reading.spans import all_rows, from_rows
 from lance_spark.reading.steps import Column, Page, Rows, run
 from lance_spark.schema.schema import Field
 from lance_spark.v2_0.field import early_bytes_columns, open_field
@@ -62,7 +63,7 @@ def read(
         assert all(0 <= start <= stop <= len(data) for start, stop in ranges)
         return [data[start:stop] for start, stop in ranges]
 
-    return run(open_field(Field("c", 0, logical_type), columns, chosen, num_rows).read(0, len(chosen)), fetch)
+    return run(open_field(Field("c", 0, logical_type), columns, from_rows(chosen), num_rows).read(0, len(chosen)), fetch)
 
 
 def low_bits(values: np.ndarray, packed: int) -> bytes:
@@ -259,7 +260,7 @@ def test_blobs_are_read_by_their_descriptors() -> None:
     stored = b"bytes" + u64(0, 3, 1, 0, 0, 0)
     column = Column((page_of(PLACES, 5, len(stored), 3),), (), "lance.encodings.ColumnEncoding", BLOBS.SerializeToString())
     data = np.frombuffer(stored, np.uint8)
-    steps = open_field(Field("c", 0, "large_binary"), {0: column}, range(3), 3).read(0, 3)
+    steps = open_field(Field("c", 0, "large_binary"), {0: column}, all_rows(3), 3).read(0, 3)
     assert run(steps, lambda ranges: [data[start:stop] for start, stop in ranges]).to_pylist() == [b"byt", None, b""]
 
 
@@ -306,9 +307,10 @@ def test_invalid_blobs_are_refused(logical_type: str, stored: bytes, complaint: 
 )
 def test_columns_of_other_versions_are_refused(field: str, column: Column, error: type[LanceError], complaint: str) -> None:
     item = Field("item", 1, "int8")
+    read = Field("c", 0, field, children=(item,) if field == "list" else ())
     with pytest.raises(error, match=complaint):
         run(
-            open_field(Field("c", 0, field, children=(item,) if field == "list" else ()), {0: column, 1: column}, range(2), 2).read(0, 2),
+            open_field(read, {0: column, 1: column}, all_rows(2), 2).read(0, 2),
             lambda ranges: [np.empty(0, np.uint8) for _ in ranges],
         )
 
@@ -317,7 +319,7 @@ def test_a_list_beyond_the_items_of_its_page_is_refused() -> None:
     lists = pb.ArrayEncoding(list=pb.List(offsets=flat(64), null_offset_adjustment=10, num_items=3))
     columns = {0: Column((page_of(lists, 0, 16, 2),), (), "", b""), 1: Column((page_of(flat(8), 16, 20, 4),), (), "", b"")}
     data = np.frombuffer(u64(2, 4) + b"abcd", np.uint8)
-    steps = open_field(Field("c", 0, "list", children=(Field("item", 1, "int8"),)), columns, range(2), 2).read(0, 2)
+    steps = open_field(Field("c", 0, "list", children=(Field("item", 1, "int8"),)), columns, all_rows(2), 2).read(0, 2)
     with pytest.raises(CorruptFileError, match="a list ends at item 4, but the page has 3 items"):
         run(steps, lambda ranges: [data[start:stop] for start, stop in ranges])
 
@@ -333,6 +335,6 @@ def test_strings_of_early_files_have_their_bytes_in_a_second_column(logical_type
     field = Field("c", 0, logical_type)
     assert early_bytes_columns([field], {0: 5}, 7) == {~0: 6}
     columns = {i: Column((page,), (), "", b"") for i, page in zip((0, ~0), pages)}
-    got = run(open_field(field, columns, range(3), 3).read(0, 3), lambda ranges: [stored[start:stop] for start, stop in ranges])
+    got = run(open_field(field, columns, all_rows(3), 3).read(0, 3), lambda ranges: [stored[start:stop] for start, stop in ranges])
     assert got.type == field.type
     assert got.cast(pa.string()).to_pylist() == ["a", None, ""]

@@ -49,7 +49,7 @@ def dimension(field: Field) -> int:
 
 def row_width(path: Path) -> int:
     """The items that a page counts for each row: the product of the sizes of the fixed-size lists on the path."""
-    return math.prod(dimension(field) for field in path if is_fixed_size_list(field))
+    return math.prod(dimension(field) for field in path[:-1] if is_fixed_size_list(field))
 
 
 def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:

@@ -50,9 +50,8 @@ def unravel(structure: Dense, repetition: np.ndarray | None, definition: np.ndar
 
     With lists, the first event must start a row.
     """
-    top = max((max(layer.null, layer.empty) for layer in structure.layers), default=0)
-    if definition is not None and len(definition) and definition.max() > top:
-        raise CorruptFileError(f"definition level {definition.max()} exceeds the maximum of the layers, {top}")
+    if definition is not None and len(definition) and definition.max() > structure.most:
+        raise CorruptFileError(f"definition level {definition.max()} exceeds the maximum of the layers, {structure.most}")
     if not structure.num_lists:
         return tuple(Slots(count, _valid_below(definition, layer.null)) for layer in structure.layers)
     if repetition is None:
@@ -86,7 +85,7 @@ class _Tables:
 def _tables(structure: Dense) -> _Tables:
     """Cached, since most pages of a column have the same structure."""
     layers = structure.layers
-    top = max(max(layer.null, layer.empty) for layer in layers)
+    top = structure.most
     if (structure.num_lists + 1) * (top + 1) * len(layers) > _MAX_TABLE:
         raise UnsupportedFeatureError(f"{len(layers)} layers in a page are not supported")
     is_list = np.array([layer.is_list for layer in layers])

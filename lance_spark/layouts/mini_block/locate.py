@@ -12,20 +12,21 @@ from lance_spark.kernels.kernel import kernel
 
 @kernel
 def locate(
-    words: np.ndarray, items: int, rows: np.ndarray, gap: int, chunks: np.ndarray, runs: np.ndarray, spans: np.ndarray
-) -> tuple[np.int64, np.int64, np.int64, np.int64, np.int64]:
+    words: np.ndarray, items: int, rows: np.ndarray, gap: int, chunks: np.ndarray, runs: np.ndarray, spans: np.ndarray, at: np.ndarray
+) -> tuple[np.int64, np.int64, np.int64, np.int64, np.int64, np.int64]:
     """Find the chunks with values of the spans `rows` from the chunk words of a page of `items` values; see `read` for the words.
 
-    Fills `chunks` (int64 [4, n]) with the place of each chunk in what is read, its size, its number of values and its first row; `runs`
-    (int64 [n, 2]) with the ranges to be read: chunks at most `gap` bytes apart are read together; and `spans` (int64 [n, 2]) with the rows
-    of the chunks. Returns how many of each there are, and the bytes and the values of the page, negative if there are more than `items`.
+    Fills `chunks` (int64 [3, n]) with the place of each chunk in what is read, its size and its number of values; `runs` (int64 [n, 2])
+    with the ranges to be read: chunks at most `gap` bytes apart are read together; `spans` (int64 [n, 2]) with the rows of the chunks; and
+    `at` (int64 [2, rows]) with the chunk of each row and its position in that chunk. Returns how many chunks, ranges and spans there are,
+    the values of these chunks, and the bytes and the values of the page, negative if there are more than `items`.
     """
-    found = read = adjacent = span = start = first = place = np.int64(0)
+    found = read = adjacent = span = start = first = place = values = done = np.int64(0)
     for c in range(len(words)):
         size = (np.int64(words[c] >> 4) + 1) * 8
         stop = first + (np.int64(1) << np.int64(words[c] & 15)) if c + 1 < len(words) else np.int64(items)
         if stop < first:
-            return found, read, adjacent, start + size, np.int64(-1)
+            return found, read, adjacent, values, start + size, np.int64(-1)
         while span < len(rows) and rows[span, 1] <= first:
             span += 1
         if span < len(rows) and rows[span, 0] < stop:
@@ -39,12 +40,19 @@ def locate(
                 spans[adjacent, 0] = first
                 adjacent += 1
             spans[adjacent - 1, 1] = stop
-            chunks[0, found], chunks[1, found], chunks[2, found], chunks[3, found] = place, size, stop - first, first
+            chunks[0, found], chunks[1, found], chunks[2, found] = place, size, stop - first
+            some = span
+            while some < len(rows) and rows[some, 0] < stop:
+                for row in range(max(rows[some, 0], first), min(rows[some, 1], stop)):
+                    at[0, done], at[1, done] = found, row - first
+                    done += 1
+                some += 1
             place += size
+            values += stop - first
             found += 1
         start += size
         first = stop
-    return found, read, adjacent, start, first
+    return found, read, adjacent, values, start, first
 
 
 @kernel
@@ -74,15 +82,3 @@ def split(
         if place > sizes[c]:
             return False
     return True
-
-
-@kernel
-def positions(rows: np.ndarray, first: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray) -> None:
-    """Fill `of` with the chunk of each of the spans' rows, and `at` with its position in that chunk; `first` are the chunks' first rows."""
-    chunk = done = np.int64(0)
-    for span in range(len(rows)):
-        for row in range(rows[span, 0], rows[span, 1]):
-            while row >= first[chunk] + counts[chunk]:
-                chunk += 1
-            of[done], at[done] = chunk, row - first[chunk]
-            done += 1

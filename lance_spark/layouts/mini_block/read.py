@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels.assemble import Path, nest
 from lance_spark.layouts.levels.read import Slots, decode_levels, unravel
 from lance_spark.layouts.levels.sparse import read_structure, restrict
-from lance_spark.layouts.mini_block.locate import locate, positions, split
+from lance_spark.layouts.mini_block.locate import locate, split
 from lance_spark.layouts.nodes.page_layouts import Dense, MiniBlock, Sparse
 from lance_spark.layouts.values.to_arrow import look_up_later, to_array, to_dictionary_array
 from lance_spark.reading import spans
@@ -51,23 +50,19 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """Fetched chunks, all within `data`, and their spans of rows; for lists also their spans of chunks.
+    """Fetched chunks, all within `data`, with `count` values, and their spans of rows; for lists also their spans of chunks.
 
-    If few of their values are wanted, `few` has the chunk of each of these, and its position in that chunk.
+    If few of their values are wanted, `few` (int64 [2, n]) has the chunk of each of these, and its position in that chunk.
     """
 
     data: Bytes
     starts: np.ndarray
     sizes: np.ndarray
     counts: np.ndarray
+    count: int
     rows: Spans
     chunks: Spans | None = None
-    few: tuple[np.ndarray, np.ndarray] | None = None
-
-    @cached_property
-    def count(self) -> int:
-        """The number of values."""
-        return int(np.add.reduce(self.counts))
+    few: np.ndarray | None = None
 
 
 def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
@@ -91,7 +86,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     if whole:
         table = _table(layout, page, words, num_items)
         (data,) = rest or (yield [page.buffers[1]])
-        fetched = _Fetched(data, table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
+        fetched = _Fetched(data, table.starts, table.sizes, table.counts, int(table.counts.sum()), spans.all_rows(page.num_rows))
     else:
         if index is None and _FEW * count <= page.num_rows:
             fetched = yield from _read_few(layout, page, words, num_items, rows, count)
@@ -126,8 +121,8 @@ def decode_pages(
     if counts.min() < 0 or any(stop > len(chunk) for stop, chunk in zip(stops, chunks, strict=True)):
         raise CorruptFileError("a page has more items or bytes in its chunks than it declares")
     data = np.concatenate([chunk[:stop] for stop, chunk in zip(stops, chunks)])
-    check_bytes(float(counts.sum()) * (bit_width(t) or 32) / 8, "values")
-    fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, spans.all_rows(int(counts.sum())))
+    check_bytes(float(sum(items)) * (bit_width(t) or 32) / 8, "values")
+    fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, sum(items), spans.all_rows(sum(items)))
     block, slots, _ = _decode(layout, fetched, None)
     return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=True))
 
@@ -222,26 +217,24 @@ def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
     starts = spans.within(spans.of(starts, starts + sizes), runs)[:, 0]
     rows_read = spans.of(table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1])
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
-    return _Fetched(data, starts, sizes, table.counts[wanted], rows_read, chunks)
+    counts = table.counts[wanted]
+    return _Fetched(data, starts, sizes, counts, int(counts.sum()), rows_read, chunks)
 
 
 def _read_few(layout: MiniBlock, page: Page, words: Bytes, num_items: int, rows: Spans, count: int) -> Steps[_Fetched]:
     """The chunks with values of `rows`, which are `count` rows of a page without lists."""
     numbers = _words(layout, words)
     most = min(len(numbers), count)
-    chunks, runs, rows_read = np.empty((4, most), np.int64), np.empty((most, 2), np.int64), np.empty((most, 2), np.int64)
-    found, read, adjacent, size, items = locate(numbers, num_items, rows, _GAP, chunks, runs, rows_read)
+    chunks, runs, rows_read = np.empty((3, most), np.int64), np.empty((most, 2), np.int64), np.empty((most, 2), np.int64)
+    few = np.empty((2, count), np.int64)
+    found, read, adjacent, values, size, items = locate(numbers, num_items, rows, _GAP, chunks, runs, rows_read, few)
     base, stop = page.buffers[1]
     if items < rows[-1, 1] or base + size > stop:
         _check_rows(_table(layout, page, words, num_items), rows)
     answers = yield [ByteRange(base + a, base + b) for a, b in runs[:read].tolist()]
     data = answers[0] if read == 1 else np.concatenate(answers)
-    starts, sizes, counts, first = chunks[:, :found]
-    few = None
-    if _FEW * count <= np.add.reduce(counts):
-        of, at = few = np.empty(count, np.int64), np.empty(count, np.int64)
-        positions(rows, first, counts, of, at)
-    return _Fetched(data, starts, sizes, counts, rows_read[:adjacent], few=few)
+    starts, sizes, counts = chunks[:, :found]
+    return _Fetched(data, starts, sizes, counts, int(values), rows_read[:adjacent], few=few if _FEW * count <= values else None)
 
 
 def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...], bool]:
@@ -254,13 +247,15 @@ def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | Non
     if level_buffers:
         check_bytes(float(num_levels.sum()) * 8, "levels")
     chunks = Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts)
+    picked = None if fetched.few is None else layout.value.pick_values(chunks, *fetched.few)
     if slots is None:
+        if picked is not None and not level_buffers:
+            assert isinstance(layout.structure, Dense)
+            return picked, unravel(layout.structure, None, None, picked.count), True
         slots = _dense_slots(layout, fetched, Chunks(fetched.data, starts, sizes, num_levels))
-    if fetched.few is not None and slots[0].count == fetched.count:
+    if picked is not None and slots[0].count == fetched.count and fetched.few is not None:
         of, at = fetched.few
-        picked = layout.value.pick_values(chunks, of, at)
-        if picked is not None:
-            return picked, restrict(slots, (fetched.counts.cumsum() - fetched.counts)[of] + at), True
+        return picked, restrict(slots, (fetched.counts.cumsum() - fetched.counts)[of] + at), True
     block = layout.value.decode_chunks(chunks)
     if slots[0].count != block.count:
         raise CorruptFileError(f"the page's levels declare {slots[0].count} values, found {block.count} in its chunks")
@@ -274,13 +269,13 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
     levels = 1 + (layout.repetition is not None) + (layout.definition is not None)
     width = 4 if layout.large else 2
     head = 2 * levels + width * layout.num_buffers
-    if head > fetched.sizes.min(initial=head):
-        raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
     starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(fetched.starts)), np.int64)
     if fetched.few is not None:
         counts = np.empty(len(fetched.starts), np.int64)
         if split(fetched.data, fetched.starts, fetched.sizes, levels, layout.large, counts, starts, sizes):
             return counts, starts, sizes
+    if head > fetched.sizes.min(initial=head):
+        raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
     # numpy, so that pages without encodings need no kernel: loading numba takes longer than reading them.
     words = fetched.data[: len(fetched.data) // 2 * 2].view("<u2")
     heads = words[(fetched.starts >> 1)[:, None] + np.arange(head // 2)].T.astype(np.int64)

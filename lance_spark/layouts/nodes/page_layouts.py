@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
@@ -35,10 +35,15 @@ class Dense:
 
     layers: tuple[Layer, ...]
 
-    @property
+    @cached_property
     def num_lists(self) -> int:
         """The number of list layers, which is also the repetition level that starts a row."""
         return sum(layer.is_list for layer in self.layers)
+
+    @cached_property
+    def most(self) -> int:
+        """The highest definition level."""
+        return max((max(layer.null, layer.empty) for layer in self.layers), default=0)
 
 
 @dataclass(frozen=True)

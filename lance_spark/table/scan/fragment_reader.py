@@ -124,25 +124,25 @@ class FragmentReader:
                 chosen = _numbers(chosen)[mask]
             arrays = []
             target = columns.target
-            for i, (field, shown) in enumerate(zip(columns.schema.fields, target)):
+            for i, (field, t) in enumerate(columns.shown):
                 part = parts.get(field.id)
                 if field.id in ROW_COLUMN_IDS:
-                    arrays.append(self.calculated(field, shown.type, chosen))
-                elif part is not None and with_dictionaries and _is_dictionary_of(part, shown.type):
+                    arrays.append(self.calculated(field, t, chosen))
+                elif part is not None and with_dictionaries and _is_dictionary_of(part, t):
                     arrays.append(part)
-                    target = target.set(i, shown.with_type(part.type))
+                    target = target.set(i, target.field(i).with_type(part.type))
                 else:
-                    arrays.append(projected(part, field, shown.type, len(chosen)))
+                    arrays.append(projected(part, field, t, len(chosen)))
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def positions_of(self, offsets: np.ndarray) -> np.ndarray:
         """The positions of the rows at these ascending offsets, without those that are deleted or do not exist."""
-        offsets = offsets[offsets < self._total].astype(np.int64)
-        before = np.searchsorted(self._deleted, offsets)
-        if len(self._deleted):
-            there = self._deleted[np.minimum(before, len(self._deleted) - 1)] != offsets
-            offsets, before = offsets[there], before[there]
-        positions: np.ndarray = offsets - before
+        offsets, deleted = offsets[offsets < self._total].astype(np.int64), self._deleted
+        if not len(deleted):
+            return offsets
+        before = np.searchsorted(deleted, offsets)
+        there = deleted[np.minimum(before, len(deleted) - 1)] != offsets
+        positions: np.ndarray = offsets[there] - before[there]
         return positions
 
     def prune_pages(
@@ -318,6 +318,9 @@ def _opened(files: Sequence[DataFile], locations: Locations) -> list[DataFileRea
 
 def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:
     """Batches of several files, sliced so that they end at the same rows."""
+    if len(sources) == 1:
+        yield from ([arrays] for arrays in sources[0])
+        return
     current: list[list[pa.Array]] = [[] for _ in sources]
     while True:
         for i, source in enumerate(sources):

@@ -100,6 +100,8 @@ class Segments:
         self._opened: dict[tuple[bytes, int], IndexFiles] = {}
         self._built_from: dict[int, Snapshot | None] = {}
         self._other: dict[bytes, str | None] = {}
+        self._lacking: dict[bytes, BitMap] = {}
+        self._certain: dict[bytes, bool] = {}
 
     @property
     def nbytes(self) -> int:
@@ -268,7 +270,10 @@ class Segments:
     def _ask(self, segment: Segment, field: Field, condition: Expression) -> Answer | None:
         """The answer of one segment, for the fragments whose rows it must have; None if it cannot tell, or cannot be trusted."""
         try:
-            lost = may_lack(self._snapshot, segment.index, self.files(segment, field), segment.covered)
+            lost = self._lacking.get(segment.index.uuid)
+            if lost is None:
+                lost = may_lack(self._snapshot, segment.index, self.files(segment, field), segment.covered)
+                self._lacking[segment.index.uuid] = lost
             if segment.covered <= lost:
                 raise CorruptFileError("its writer may have lost the rows that a compaction moved twice; optimize_indices builds it again")
             found = self._found(segment, field, condition)
@@ -313,8 +318,11 @@ class Segments:
         """
         if segment.kind.has_addresses(segment.index.index_version, self._stable):
             return True
-        fragments = map(self._fragment, segment.covered)
-        return all(f.created_at is not None and f.created_at == f.updated_at for f in fragments)
+        if (certain := self._certain.get(segment.index.uuid)) is None:
+            fragments = map(self._fragment, segment.covered)
+            certain = all(f.created_at is not None and f.created_at == f.updated_at for f in fragments)
+            self._certain[segment.index.uuid] = certain
+        return certain
 
     @cached_property
     def _physical(self) -> Mapping[int, int]:
@@ -354,7 +362,7 @@ class Segments:
     def _addresses(self, segment: Segment, rows: Rows) -> Rows | None:
         """The current addresses of rows that the segment names; None if they are too many to look up one by one."""
         by_address = segment.kind.has_addresses(segment.index.index_version, self._stable)
-        rows = within(rows, self._sizes) if by_address else rows
+        rows = within(rows, self._sizes) if by_address and self._moves else rows
         if sum(map(len, rows.values())) > _MOST_ROWS:
             return None
         if by_address:

@@ -34,14 +34,14 @@ _ADDRESSES = {("_rowaddr",), ("_rowid",), ("_fragid",)}
 class Part:
     """Some rows of a fragment: positions `start` to `stop` (exclusive) among the rows that are not deleted.
 
-    With `found`, among the rows that an index found instead: a serialised roaring bitmap of their offsets, deleted ones may be among them.
+    With `found`, among the rows that an index found instead, by their offsets: deleted ones may be among them.
     If `exact`, all of these satisfy the predicate. `first_row` is the number of the fragment's first row in the table, None if unknown.
     """
 
     fragment: Fragment
     start: int
     stop: int
-    found: bytes | None = None
+    found: BitMap | None = None
     exact: bool = False
     first_row: int | None = None
 
@@ -63,7 +63,7 @@ class Parts(Sequence[Part]):
         starts: np.ndarray,
         stops: np.ndarray,
         firsts: np.ndarray | None = None,
-        found: Mapping[int, bytes] = MappingProxyType({}),
+        found: Mapping[int, BitMap] = MappingProxyType({}),
         exact: np.ndarray | None = None,
     ) -> None:
         self.fragments = fragments
@@ -112,7 +112,7 @@ class Parts(Sequence[Part]):
         """The same parts; the number of their first row is not needed."""
         return self if self.firsts is None else Parts(self.fragments, self.starts, self.stops, None, self.found, self.exact)
 
-    def with_found(self, found: Mapping[int, bytes], stops: np.ndarray, exact: np.ndarray) -> Parts:
+    def with_found(self, found: Mapping[int, BitMap], stops: np.ndarray, exact: np.ndarray) -> Parts:
         """Parts of the same fragments from their first row on."""
         return Parts(self.fragments, np.zeros(len(stops), np.int64), stops, self.firsts, found, exact)
 
@@ -138,7 +138,7 @@ class Parts(Sequence[Part]):
 
     def packed(self, start: int, stop: int) -> tuple[Any, ...]:
         """The parts at the places from `start` to `stop` as plain values for `unpacked`. They pickle fast: there may be 100,000 tasks."""
-        found = {i - start: rows for i, rows in self.found.items() if start <= i < stop} if self.found else {}
+        found = {i - start: rows.serialize() for i, rows in self.found.items() if start <= i < stop} if self.found else {}
         firsts = None if self.firsts is None else self.firsts[start:stop].tobytes()
         numbers = (self.starts[start:stop].tobytes(), self.stops[start:stop].tobytes(), firsts)
         return *self.fragments.packed(start, stop), *numbers, found, self.exact[start:stop].tobytes()
@@ -157,7 +157,8 @@ class Parts(Sequence[Part]):
     ) -> Parts:
         """The parts of `packed`."""
         fragments, known = Fragments.unpacked(name, fields, held), None if firsts is None else np.frombuffer(firsts, np.int64)
-        return cls(fragments, np.frombuffer(starts, np.int64), np.frombuffer(stops, np.int64), known, found, np.frombuffer(exact, np.bool_))
+        rows = {place: BitMap.deserialize(data) for place, data in found.items()}
+        return cls(fragments, np.frombuffer(starts, np.int64), np.frombuffer(stops, np.int64), known, rows, np.frombuffer(exact, np.bool_))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Parts.unpacked, self.packed(0, len(self))
@@ -187,8 +188,8 @@ def all_live_rows(snapshot: Snapshot) -> np.ndarray:
     """`live_rows` of each fragment of the version (int64). Must not be written to."""
     fragments = snapshot.manifest.lazy_fragments
     known = fragments.live_rows
-    if len(unknown := np.flatnonzero(known < 0)):
-        known = known.copy()
+    if known.min(initial=0) < 0:
+        unknown, known = np.flatnonzero(known < 0), known.copy()
         known[unknown] = [live_rows(fragments[i], snapshot.locations) for i in unknown.tolist()]
     return known
 
@@ -243,12 +244,12 @@ def left_by(answer: Answer, parts: Parts) -> Parts:
     kept = are_among(ids, answer.rows)
     if not kept.all():
         kept |= ~np.isin(ids, offsets_of(answer.covered))
-    left = parts.chosen(np.flatnonzero(kept))
+    left = parts if kept.all() else parts.chosen(np.flatnonzero(kept))
     found, stops, exact = {}, left.stops.copy(), left.exact.copy()
     for i, number in enumerate(left.fragments.ids.tolist()):
         if number in answer.covered:
             rows = answer.rows[number]
-            found[i], stops[i], exact[i] = rows.serialize(), len(rows), number in answer.exact
+            found[i], stops[i], exact[i] = rows, len(rows), number in answer.exact
     return left.with_found(found, stops, exact)
 
 
@@ -257,8 +258,8 @@ def without_deleted(parts: Parts, locations: Locations) -> Parts:
     found, stops = dict(parts.found), parts.stops.copy()
     for i in found:
         if (fragment := parts.fragments[i]).deletion is not None:
-            rows = BitMap.deserialize(found[i]) - bitmap_of(read_deletions(fragment, locations))
-            found[i], stops[i] = rows.serialize(), len(rows)
+            found[i] = found[i] - bitmap_of(read_deletions(fragment, locations))
+            stops[i] = len(found[i])
     return parts.with_found(found, stops, parts.exact) if found else parts
 
 
@@ -267,8 +268,8 @@ def with_own_rows(parts: Parts) -> Parts:
     if not parts.found:
         return parts
     found, starts, stops = {}, parts.starts.copy(), parts.stops.copy()
-    for i, data in parts.found.items():
-        rows = BitMap.deserialize(data)
-        found[i] = rows[int(starts[i]) : int(stops[i])].serialize()
-        starts[i], stops[i] = 0, stops[i] - starts[i]
+    for i, rows in parts.found.items():
+        start, stop = int(starts[i]), int(stops[i])
+        found[i] = rows if stop - start == len(rows) else rows[start:stop]
+        starts[i], stops[i] = 0, stop - start
     return Parts(parts.fragments, starts, stops, parts.firsts, found, parts.exact)

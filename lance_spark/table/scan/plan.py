@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, repeat
@@ -14,7 +15,7 @@ from lance_spark.index.answer import Answer
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, with_row_columns
-from lance_spark.predicate import Predicate
+from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
@@ -49,8 +50,14 @@ _OPEN_BYTES = 256 << 10
 _CHUNK_BYTES = 4 << 10
 """What is read for a single row that an index found."""
 
-_FIELD_BYTES = 1 << 10
-"""About the memory of a field of a schema that stays in memory, with its Arrow field."""
+_FIELD_BYTES = 2 << 10
+"""About the memory of a field of a schema that stays in memory, with its Arrow field and where files have it."""
+
+_CHARACTER_BYTES = 64
+"""About the memory of a condition for each character of its text."""
+
+_OF_TIME = re.compile("now|current_", re.IGNORECASE)
+"""What the text of a condition has that depends on the time: now(), current_timestamp, current_date."""
 
 _MAX_PIECES = 1 << 14
 _UNKNOWN_ROW_BYTES = 64
@@ -105,10 +112,13 @@ class ScanPlan:
     with_dictionaries: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
-            value = getattr(self, name)
-            if value is not None or name == "offset":
-                check_at_least(name, value, least)
+        check_at_least("offset", self.offset, 0)
+        if self.limit is not None:
+            check_at_least("limit", self.limit, 0)
+        if self.batch_size is not None:
+            check_at_least("batch_size", self.batch_size, 1)
+        if self.task_limit is not None:
+            check_at_least("task_limit", self.task_limit, 0)
         if self.blob_handling not in BLOB_HANDLINGS:
             raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, not {self.blob_handling!r}")
         if (self.limit is not None or self.offset) and (self.task_limit is not None or self.counts_rows):
@@ -126,6 +136,16 @@ class ScanPlan:
     def known(self, snapshot: Snapshot) -> Schema:
         """All fields that the scan can return: the table's, and those of `row_columns`."""
         return _kept(snapshot, self.blob_handling, lambda: with_row_columns(handled(snapshot.manifest.schema, self.blob_handling)))
+
+    def condition(self, snapshot: Snapshot, text: str) -> Predicate:
+        """The condition `text` on the fields that the scan can return; see `predicate.parse`.
+
+        It stays in memory with the version, unless it depends on the time.
+        """
+        if not isinstance(text, str) or _OF_TIME.search(text):
+            return parse(text, self.known(snapshot))
+        key = "condition", self.blob_handling, text
+        return snapshot.locations.kept.get(key, lambda: parse(text, self.known(snapshot)), lambda _: _CHARACTER_BYTES * len(text))
 
     def fields(self, snapshot: Snapshot) -> Schema:
         """The fields that the scan returns, in order."""
@@ -191,7 +211,8 @@ def plan_tasks(
     `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
     because only reading shows which rows count. `known` may be the answer to the predicate, for which nothing is searched then.
     """
-    plan = replace(plan, predicate=with_tests(snapshot, plan.predicate))
+    if (predicate := with_tests(snapshot, plan.predicate)) is not plan.predicate:
+        plan = replace(plan, predicate=predicate)
     counts = all_live_rows(snapshot)
     chosen = _fragments_of(snapshot, plan, counts)
     plan, parts, indexes = _left(snapshot, plan, chosen, counts, known)
@@ -200,12 +221,13 @@ def plan_tasks(
     if plan.predicate is None:
         window, offset, limit = _window(plan), 0, None
         parts = parts if window == (0, None) else cut(parts, *window)
-    parts = parts.chosen(np.flatnonzero(parts.rows))
+    if not parts.rows.all():
+        parts = parts.chosen(np.flatnonzero(parts.rows))
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = plan.counts_rows and not fields.fields
     widths = row_bytes(parts, fields)
     if offset or limit is not None or counting or not len(parts):
-        pieces = whole_pieces(parts)
+        pieces = whole_pieces(parts.starts, parts.stops)
     else:
         always = None if first is None else float((parts.rows * row_bytes(parts, first)).sum())
         sizes, whole = work_of(parts, widths), plan.fragments is not None
@@ -250,8 +272,9 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
     if answer is None:
         parts, skipped = left_by_bounds(snapshot, plan, parts_at(snapshot, chosen, counts))
         return plan, parts, skipped
-    ids = snapshot.manifest.lazy_fragments.ids[chosen]
-    covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(ids) else np.ones(len(ids), np.bool_)
+    fragments = snapshot.manifest.lazy_fragments
+    ids = fragments.ids[chosen]
+    covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(fragments) else np.ones(len(ids), np.bool_)
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
     left = left_by(answer, parts_at(snapshot, chosen[~covered | are_among(ids, answer.rows)], counts))
     if not covered.all():
@@ -363,7 +386,11 @@ def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, firs
 
 def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """The sum of the values between each two of `bounds`."""
-    return np.diff(np.concatenate([[0], np.cumsum(values)])[bounds])
+    before = np.zeros(len(values) + 1, values.dtype)
+    np.cumsum(values, out=before[1:])
+    at = before[bounds]
+    sums: np.ndarray = at[1:] - at[:-1]
+    return sums
 
 
 @dataclass(frozen=True)
@@ -380,9 +407,9 @@ class Pieces:
         return parts if len(self.places) == len(parts) else parts.chosen(self.places, self.starts, self.stops)
 
 
-def whole_pieces(parts: Parts) -> Pieces:
+def whole_pieces(starts: np.ndarray, stops: np.ndarray) -> Pieces:
     """All parts in one group."""
-    return Pieces(np.arange(len(parts)), parts.starts, parts.stops, np.array([0, len(parts)]))
+    return Pieces(np.arange(len(starts)), starts, stops, np.array([0, len(starts)]))
 
 
 def grouped(
@@ -403,6 +430,8 @@ def grouped(
     """
     ends = np.cumsum(sizes + _OPEN_BYTES)
     work = float(ends[-1]) if len(ends) else 0.0
+    if 0 < work <= min(MIN_TASK_BYTES, max_bytes):
+        return whole_pieces(starts, stops)
     always = work if always is None else always
     rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
     target = min(max(work / (cores * rounds), MIN_TASK_BYTES), max_bytes)
@@ -465,5 +494,5 @@ def row_bytes(parts: Sequence[Part], fields: Schema) -> np.ndarray:
     if not fields.fields:
         return np.zeros(len(parts))
     fragments = Parts.of(parts).fragments
-    size, rows = fragments.column_bytes(frozenset(f.id for f in fields.walk())), fragments.counts[:, 1]
+    size, rows = fragments.column_bytes(fields.ids), fragments.counts[:, 1]
     return np.where((size < 0) | ((size > 0) & (rows == 0)), _UNKNOWN_ROW_BYTES, np.maximum(size, 0) / np.maximum(rows, 1))

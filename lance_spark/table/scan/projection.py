@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -30,34 +31,50 @@ class Stored:
 class Projection:
     """The columns that a scan reads of every fragment: `schema`, and `target` as users see it. Files have the `stored_fields`.
 
-    What follows from the schema is computed once, since a table may have many fragments of few rows.
+    What follows from the schema is computed once, since a table may have many fragments of few rows. `shown` are the fields of the
+    schema, each with its type in `target`.
     """
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._own = Schema(tuple(f for f in schema.fields if f.id not in ROW_COLUMN_IDS), schema.metadata)
         self.target = schema.to_arrow()
+        self.shown = list(zip(schema.fields, self.target.types))
         self.stored_fields = self._own.fields
-        self._of: object = None
-        self._stored = Stored({}, ())
+        self._last: tuple[object, Stored] = (None, Stored({}, ()))
+
+    @classmethod
+    def of(cls, schema: Schema) -> Projection:
+        """The projection to `schema`, which stays in memory with it, unless its Arrow schema may change."""
+        known: Projection | None = schema.derived.get(cls)
+        if known is None or known.target is not schema.to_arrow():
+            known = schema.derived[cls] = cls(schema)
+        return known
+
+    @cached_property
+    def has_dictionaries(self) -> bool:
+        """Whether a column, or a part of one, is of dictionary type."""
+        return any(pa.types.is_dictionary(f.type) for f in self.schema.walk())
 
     def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of a batch with their names, converted to `target`."""
         if batch.schema.equals(self.target):
             return batch
-        columns = [projected(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(self.schema.fields, self.target)]
+        columns = [projected(batch.column(f.name), f, t, batch.num_rows) for f, t in self.shown]
         return pa.RecordBatch.from_arrays(columns, schema=self.target)
 
     def stored(self, files: Sequence[DataFile], in_files: Callable[[], Iterable[Field]]) -> Stored:
         """What is read from the files of a fragment; `in_files` returns all fields of the files' own schemas, which are rarely needed."""
         # Most fragments of a table have the same fields in their files. Comparing them is fast, since equal tuples are shared.
         of = [(file.fields, file.column_indices) for file in files]
-        if of != self._of:
+        known, stored = self._last
+        if of != known:
             schema, ids = self._own, {i for file in files for i in file.fields}
             if lacks_structure(schema, ids):
                 return _stored(with_structure_leaves(schema, ids, in_files()), files)
-            self._of, self._stored = of, _stored(schema, files)
-        return self._stored
+            stored = _stored(schema, files)
+            self._last = of, stored
+        return stored
 
 
 def _stored(schema: Schema, files: Sequence[DataFile]) -> Stored:

@@ -21,7 +21,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.Table:
     """Read the rows at these ascending addresses. Raises LanceError for an address without a row or with a deleted row."""
     batches: list[pa.RecordBatch] = []
-    columns = Projection(fields)
+    columns = Projection.of(fields)
     groups = list(by_fragment(addresses))
     fragments = snapshot.manifest.lazy_fragments.of_ids([i for i, _ in groups])
     for fragment_id, offsets in groups:

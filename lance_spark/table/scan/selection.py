@@ -15,7 +15,6 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep, keep_rows
 from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
@@ -59,7 +58,7 @@ class Reader(Protocol):
 
 def rows_of(part: Part, reader: FragmentReader) -> Rows:
     """The positions of the rows of a part among the rows that are not deleted."""
-    return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets_of(BitMap.deserialize(part.found)))
+    return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets_of(part.found))
 
 
 def true_at(selected: pa.BooleanArray) -> np.ndarray:
@@ -91,9 +90,10 @@ class Selection:
         """The most rows whose predicate is evaluated at once. Who needs few rows does not wait for many."""
         return self._batch_rows if self._enough < WINDOW_ROWS else max(self._batch_rows, _EVALUATED_ROWS)
 
-    @cached_property
-    def _all(self) -> Projection:
-        return Projection(self._fields)
+    @property
+    def all(self) -> Projection:
+        """All fields that are read."""
+        return Projection.of(self._fields)
 
     @cached_property
     def _given(self) -> pa.Schema:
@@ -102,7 +102,7 @@ class Selection:
     @cached_property
     def _divided(self) -> tuple[Projection, Projection]:
         first, rest = _divided(self._predicate, self._fields, self._returned)
-        return Projection(first), Projection(rest)
+        return Projection.of(first), Projection.of(rest)
 
     @property
     def _first(self) -> Projection:
@@ -127,11 +127,10 @@ class Selection:
     def _conditions(self) -> list[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:
         return list(conditions_on_columns(self._predicate, self._first.schema))
 
-    def at_once(self, rows: Rows, reader: Reader) -> Iterator[pa.RecordBatch]:
-        """Those of `rows` that satisfy the predicate, with all fields: most of the few rows that an index found do."""
-        for batch in reader.read(rows, self._all, self._batch_rows):
-            selected = evaluate(self._predicate, batch)
-            yield batch if selected.true_count == batch.num_rows else keep_rows(batch, selected)
+    def matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch with all fields that satisfy the predicate."""
+        selected = evaluate(self._predicate, batch)
+        return batch if selected.true_count == batch.num_rows else keep_rows(batch, selected)
 
     def rows(self, rows: Rows, reader: Reader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with the fields that are returned."""

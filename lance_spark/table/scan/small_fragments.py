@@ -6,7 +6,7 @@ decoding a page of each column, evaluating the predicate, and building a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ _BATCH_BYTES = 512 << 10
 """Bytes of values from which on what a fragment costs by itself does not count."""
 
 
-def runs(parts: Sequence[Part], most_rows: int) -> Iterator[list[Part]]:
+def runs(parts: Iterable[Part], most_rows: int) -> Iterator[list[Part]]:
     """The parts in order: those that can be read together in one list, at most `most_rows` of their rows; all others alone."""
     run: list[Part] = []
     rows = 0
@@ -122,12 +122,11 @@ class SmallFragments:
         except (CorruptFileError, UnsupportedFeatureError, StorageError):
             return None
         arrays, count = [], self._ends[some.stop - 1] - self._start(some.start)
-        for field, shown in zip(columns.schema.fields, columns.target):
+        for field, t in columns.shown:
             if field.id in ROW_COLUMN_IDS:
-                each = [self._readers[i].calculated(field, shown.type, range(self._parts[i].num_rows)) for i in some]
-                arrays.append(joined(each))
+                arrays.append(joined([self._readers[i].calculated(field, t, range(self._parts[i].num_rows)) for i in some]))
             else:
-                arrays.append(projected(parts.get(field.id), field, shown.type, count))
+                arrays.append(projected(parts.get(field.id), field, t, count))
         return pa.RecordBatch.from_arrays(arrays, schema=columns.target)
 
     def _alone(self, some: range, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:

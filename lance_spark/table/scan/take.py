@@ -112,7 +112,7 @@ def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, n
     if not fields.fields:
         return without_columns(sum(len(positions) for _, positions, _ in chosen), fields.to_arrow())
     batches: list[pa.RecordBatch] = []
-    columns = Projection(fields)
+    columns = Projection.of(fields)
     for fragment, positions, first in chosen:
         reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first)
         try:

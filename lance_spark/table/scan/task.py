@@ -6,15 +6,16 @@ import contextlib
 import logging
 import pickle
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import keep_rows, window
+from lance_spark.arrow.selection import keep_rows, size_up_to, window
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.locations import Locations
 from lance_spark.predicate import Predicate, evaluate
@@ -35,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 _SMALL_BYTES = 1 << 20
 _FEW_ROWS = 1 << 12
 _AT_ONCE = 1 << 8
-"""So few rows that an index found are read with all columns before the predicate is checked."""
+"""So few rows that an index found in a fragment are read with all columns before the predicate is checked."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,14 @@ def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
     own, start = Cost() if cost is None else Cost(cost.elsewhere), time.perf_counter()
     try:
         if task.common.counts_rows:
-            own.rows = sum(batch.num_rows for batch in own.timed(_batches(task, own))) if task.fields.fields else task.num_rows
+            own.rows = _count(task, own) if task.fields.fields else task.num_rows
             yield counted(own.rows)
             return
         # A small limit is answered faster without reading more rows, and few rows without another thread.
         batches = _batches(task, own)
-        batches = own.timed(batches if task.common.limit is not None else _merged(task, batches))
+        if task.common.limit is None:
+            batches = _merged(batches, Projection.of(task.given), task.common.batch_rows)
+        batches = own.timed(batches)
         if task.common.limit is None and task.num_rows > _FEW_ROWS:
             batches = prefetch(batches)
         with contextlib.closing(batches):
@@ -180,6 +183,23 @@ def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
         _log(task, own, time.perf_counter() - start)
         if cost is not None:
             cost.include(own)
+
+
+def _count(task: ScanTask, cost: Cost) -> int:
+    """The number of rows. Nothing is read of those of which an index has shown that they satisfy the predicate."""
+    parts, rows = task.parts, 0
+    for part in parts.chosen(np.flatnonzero(parts.exact)):
+        reader = _reader(task, part)
+        rows += len(rows_of(part, reader))
+        cost.add((task.table, part.fragment.id), reader.counts())
+    rest = parts.chosen(np.flatnonzero(~parts.exact))
+    read = _batches(task._replace(pool=rest, start=0, stop=len(rest)), cost)
+    return rows + int(sum(batch.num_rows for batch in cost.timed(read)))
+
+
+def _reader(task: ScanTask, part: Part) -> FragmentReader:
+    """The reader of the fragment of a part."""
+    return FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row)
 
 
 def counted(rows: int) -> pa.RecordBatch:
@@ -202,12 +222,12 @@ def _log(task: ScanTask, cost: Cost, seconds: float) -> None:
 
 def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None]:
     """The batches of a task after its predicate, before offset and limit; the cost of reading each fragment is added to `cost`."""
-    given = Projection(task.given)
+    given = Projection.of(task.given)
     if task.common.first is not None:
-        readers = [FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row) for part in task.parts]
-        fields = Projection(task.fields)
+        readers = [_reader(task, part) for part in task.parts]
+        fields = Projection.of(task.fields)
         try:
-            for i, positions in _first_positions(task, readers, Projection(task.common.first)).items():
+            for i, positions in _first_positions(task, readers, Projection.of(task.common.first)).items():
                 for batch in readers[i].read(positions, fields, task.common.batch_rows):
                     yield given.project(batch)
         finally:
@@ -218,56 +238,67 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
     if task.common.predicate is not None:
         enough = WINDOW_ROWS if task.common.limit is None else task.common.offset + task.common.limit
         selection = Selection(task.common.predicate, task.fields, task.given, task.common.batch_rows, enough)
-    pace: dict[Projection, int] = {}
+    for at_once, parts in groupby(task.parts, lambda part: selection is not None and _is_read_at_once(part)):
+        batches = _parts(task, parts, selection, at_once, cost)
+        if selection is None or not at_once:
+            yield from batches
+            continue
+        if task.common.limit is None:
+            batches = _merged(batches, selection.all, task.common.batch_rows)
+        yield from (given.project(selection.matching(batch)) for batch in batches)
+
+
+def _is_read_at_once(part: Part) -> bool:
+    """Whether the rows of a part are read with all columns before the predicate is checked: most of the few that an index found match."""
+    return part.found is not None and not part.exact and part.num_rows <= _AT_ONCE
+
+
+def _parts(
+    task: ScanTask, parts: Iterable[Part], selection: Selection | None, at_once: bool, cost: Cost
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of parts that satisfy the predicate, or if `at_once` all of their rows, with all columns that are read."""
+    given = Projection.of(task.given)
     most = task.common.batch_rows if selection is None else selection.at_once_rows
+    pace: dict[Projection, int] = {}
     # Who needs few rows does not wait for many files.
-    each = ([part] for part in task.parts) if task.common.limit is not None else runs(task.parts, most)
-    for parts in each:
-        readers = [FragmentReader(part.fragment, task.common.locations, task.common.stable_row_ids, part.first_row) for part in parts]
+    for some in runs(parts, most) if task.common.limit is None else ([part] for part in parts):
+        readers, part = [_reader(task, part) for part in some], some[0]
+        reader = readers[0] if len(some) == 1 else SmallFragments(some, readers, pace)
+        rows = range(reader.num_rows) if isinstance(reader, SmallFragments) else rows_of(part, reader)
         try:
-            yield from _rows_of_run(task, parts, readers, pace, given, selection)
+            if selection is None or part.exact:
+                yield from reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
+            elif at_once:
+                yield from reader.read(rows, selection.all, task.common.batch_rows)
+            else:
+                yield from map(given.project, selection.rows(rows, reader))
         finally:
-            for part, reader in zip(parts, readers):
-                cost.add((task.table, part.fragment.id), reader.counts())
+            for part, read in zip(some, readers):
+                cost.add((task.table, part.fragment.id), read.counts())
 
 
-def _rows_of_run(
-    task: ScanTask,
-    parts: Sequence[Part],
-    readers: Sequence[FragmentReader],
-    pace: dict[Projection, int],
-    given: Projection,
-    selection: Selection | None,
-) -> Iterator[pa.RecordBatch]:
-    """The batches of one part, or of several that are read together."""
-    part, reader = parts[0], readers[0] if len(parts) == 1 else SmallFragments(parts, readers, pace)
-    rows = range(reader.num_rows) if isinstance(reader, SmallFragments) else rows_of(part, reader)
-    if selection is None or part.exact:
-        return reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
-    if part.found is not None and part.num_rows <= _AT_ONCE:
-        return map(given.project, selection.at_once(rows, reader))
-    return map(given.project, selection.rows(rows, reader))
+def _merged(batches: Iterator[pa.RecordBatch], columns: Projection, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+    """The same rows with small batches combined: tiny fragments and rare matches make many, and each batch has a cost.
 
-
-def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
-    """The same rows with small batches combined: tiny fragments and rare matches make many, and Spark has a cost per batch."""
+    The combined batches have all `columns`.
+    """
     # Arrow cannot combine dictionaries with nulls.
-    most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.common.batch_rows
-    given = Projection(task.given)
+    most = 0 if columns.has_dictionaries else batch_rows
     small: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        large = batch.num_rows > most // 4 or batch.nbytes > _SMALL_BYTES
+        own = size_up_to(_SMALL_BYTES, batch)
+        large = batch.num_rows > most // 4 or own > _SMALL_BYTES
         if small and (large or rows + batch.num_rows > most or size > _SMALL_BYTES):
             yield from concatenated(small)
             small, rows, size = [], 0, 0
         if large:
             yield batch
         else:
-            small.append(given.project(batch))
-            rows, size = rows + batch.num_rows, size + batch.nbytes
+            small.append(columns.project(batch))
+            rows, size = rows + batch.num_rows, size + own
     yield from concatenated(small)
 
 

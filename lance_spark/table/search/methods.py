@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import check_at_least
-from lance_spark.predicate import Predicate, parse
+from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.mem_wal.scan import MergedScan, count_rows
 from lance_spark.table.mem_wal.version import with_log
@@ -84,13 +84,21 @@ class SearchMethods:
         query = SearchRequest(nearest, full_text_query, hybrid, prefilter, fast_search).query(self.snapshot)
         snapshot = self.snapshot if query is None else with_log(self.snapshot)
         chosen = names(columns)
-        plan = ScanPlan(own_columns(query, chosen), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
-        plan = replace(plan, use_scalar_index=use_scalar_index)
-        if filter is None or isinstance(filter, Predicate):
-            predicate = filter
-        else:
-            predicate = parse(filter, plan.known(self.snapshot)) if query is None else condition(snapshot, plan, query, filter)
-        plan = replace(plan, predicate=predicate).checked(snapshot)
+        plan = ScanPlan(
+            own_columns(query, chosen),
+            filter if isinstance(filter, Predicate) else None,
+            limit,
+            offset,
+            with_row_id,
+            with_row_address,
+            batch_size,
+            blob_handling,
+            use_scalar_index=use_scalar_index,
+        )
+        if filter is not None and not isinstance(filter, Predicate):
+            predicate = plan.condition(snapshot, filter) if query is None else condition(snapshot, plan, query, filter)
+            plan = replace(plan, predicate=predicate)
+        plan = plan.checked(snapshot)
         return MergedScan(snapshot, plan) if query is None else search_of(snapshot, plan, query, chosen)
 
     def to_table(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:

@@ -110,7 +110,7 @@ def test_a_leaf_is_exchanged_and_all_around_it_stays(array: pa.Array, start: int
 
 def test_a_file_without_the_column_of_a_leaf_is_refused() -> None:
     with pytest.raises(CorruptFileError, match=r"the file has no column for field 3 \('b'\)"):
-        open_field(STRUCT, {2: Column((), (), "", b"")}, range(0), 0)
+        open_field(STRUCT, {2: Column((), (), "", b"")}, all_rows(0), 0)
 
 
 def test_pages_that_end_within_a_row_are_refused() -> None:
@@ -122,4 +122,4 @@ def test_pages_that_end_within_a_row_are_refused() -> None:
         pb.PageLayout(constant_layout=pb.ConstantLayout(layers=[pb.REPDEF_ALL_VALID_ITEM] * 3)).SerializeToString(),
     )
     with pytest.raises(CorruptFileError, match="a page of 3 items is not a whole number of rows of 2 items"):
-        open_field(SIZED, {leaf: Column((page,), (), "", b"") for leaf in (2, 3)}, range(1), 1)
+        open_field(SIZED, {leaf: Column((page,), (), "", b"") for leaf in (2, 3)}, all_rows(1), 1)

@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark.encodings.flat import Flat
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.mini_block.locate import locate, positions, split
+from lance_spark.layouts.mini_block.locate import locate, split
 from lance_spark.layouts.mini_block.read import _chunk_buffers, _Fetched
 from lance_spark.layouts.nodes.page_layouts import Dense, Layer, MiniBlock
 from lance_spark.reading import spans
@@ -30,31 +30,30 @@ def test_each_row_is_in_its_chunk_and_each_chunk_in_what_is_read(seed: int, word
     page = np.arange(bounds[-1])
     rows = np.sort(rng.choice(stops[-1], rng.integers(1, 12), replace=False))
 
-    wanted, (chunks, runs, read) = spans.from_rows(rows), (np.empty(shape, np.int64) for shape in ((4, 40), (40, 2), (40, 2)))
-    found, ranges, adjacent, size, items = locate(words, int(stops[-1]), wanted, GAP, chunks, runs, read)
+    chunks, runs, read, places_of_rows = (np.empty(shape, np.int64) for shape in ((3, 40), (40, 2), (40, 2), (2, len(rows))))
+    wanted = spans.from_rows(rows)
+    found, ranges, adjacent, values, size, items = locate(words, int(stops[-1]), wanted, GAP, chunks, runs, read, places_of_rows)
 
     of_rows = np.searchsorted(stops, rows, side="right")
     numbers = np.unique(of_rows)
-    places, lengths, held, first = chunks[:, :found]
+    places, lengths, held = chunks[:, :found]
     data = np.concatenate([page[a:b] for a, b in runs[:ranges].tolist()])
-    assert (size, items) == (bounds[-1], stops[-1])
+    assert (size, items, values) == (bounds[-1], stops[-1], held.sum())
     assert held.tolist() == counts[numbers].tolist()
-    assert first.tolist() == (stops - counts)[numbers].tolist()
     assert [data[a : a + n].tolist() for a, n in zip(places.tolist(), lengths.tolist())] == [
         page[bounds[c] : bounds[c + 1]].tolist() for c in numbers.tolist()
     ]
     assert (runs[1:ranges, 0] - runs[: ranges - 1, 1] > GAP).all()
     assert spans.rows(read[:adjacent]).tolist() == np.flatnonzero(np.isin(np.repeat(np.arange(40), counts), numbers)).tolist()
 
-    of, at = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    positions(wanted, first, held, of, at)
+    of, at = places_of_rows
     assert numbers[of].tolist() == of_rows.tolist()
-    assert (first[of] + at).tolist() == rows.tolist()
+    assert ((stops - counts)[of_rows] + at).tolist() == rows.tolist()
 
 
 def test_chunks_of_more_values_than_the_page_are_found() -> None:
-    words, (chunks, runs, read) = np.array([3, 3, 0], np.uint16), (np.empty(shape, np.int64) for shape in ((4, 3), (3, 2), (3, 2)))
-    assert locate(words, 12, spans.from_rows(np.array([11])), GAP, chunks, runs, read)[-1] == -1
+    words, arrays = np.array([3, 3, 0], np.uint16), (np.empty(shape, np.int64) for shape in ((3, 3), (3, 2), (3, 2), (2, 1)))
+    assert locate(words, 12, spans.from_rows(np.array([11])), GAP, *arrays)[-1] == -1
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -68,7 +67,7 @@ def test_buffers_of_few_rows_are_those_of_all_rows(large: bool, has_levels: bool
         data = rng.integers(0, 2, 128).astype(np.uint8) * rng.integers(0, 40, 128).astype(np.uint8)
         data[1::2] = 0
         starts, sizes = np.array([0, 64]), np.array([64, 64])
-        fetched = _Fetched(data, starts, sizes, np.array([4, 5]), spans.all_rows(9))
+        fetched = _Fetched(data, starts, sizes, np.array([4, 5]), 9, spans.all_rows(9))
         counts, (at, of) = np.empty(2, np.int64), np.empty((2, 1 + 2 * has_levels, 2), np.int64)
         found = split(data, starts, sizes, 1 + 2 * has_levels, large, counts, at, of)
         try:

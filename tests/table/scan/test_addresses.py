@@ -55,3 +55,11 @@ def test_row_ids_that_are_addresses_leave_out_fragments(table: Dataset) -> None:
 def test_a_column_of_the_table_is_not_taken_for_an_address(tmp_path: Path) -> None:
     table = Dataset.write(str(tmp_path / "t"), pa.table({"_fragid": pa.array([7, 8], pa.int32())}))
     assert table.count_rows("_fragid = 7") == 1
+
+
+def test_an_index_that_covers_other_fragments_hides_no_rows(tmp_path: Path) -> None:
+    made = Dataset.write(str(tmp_path / "t"), pa.table({"id": range(20)}), max_rows_per_file=10).create_scalar_index("id", "BTREE")
+    # The rows of the first fragment move to another one, which the index does not cover.
+    table = made.update({"id": "id + 100"}, "_fragid = 0")
+    assert table.to_table(["id"], "_fragid = 2 AND id = 103")["id"].to_pylist() == [103]
+    assert table.to_table(["id"], "_fragid = 1 AND id = 13")["id"].to_pylist() == [13]

@@ -58,7 +58,7 @@ def test_groups_have_equal_sizes_for_any_fragments() -> None:
 
 def test_rows_of_indexes_make_tasks_by_the_chunks_that_they_are_in() -> None:
     def tasks(rows_of_each: int) -> int:
-        found = BitMap(range(0, 1000 * rows_of_each, 1000)).serialize()
+        found = BitMap(range(0, 1000 * rows_of_each, 1000))
         left = [replace(part, stop=rows_of_each, found=found) for part in parts(*[(1_000_000, 20 * MB)] * 10)]
         return len(pack(left, FIELDS, 2, 128 * MB))
 
