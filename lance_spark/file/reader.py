@@ -28,7 +28,7 @@ from lance_spark.layouts.nodes.page_layouts import has_values_in_nulls, parse_la
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.layouts.page_bounds import read_bounds
 from lance_spark.layouts.page_pruning import distinct_values
-from lance_spark.layouts.read_alike import open_alike
+from lance_spark.layouts.read_alike import open_alike, path_of
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
@@ -219,9 +219,9 @@ class DataFileReader:
         return {i: self._known[c] for i, c in wanted.items()}
 
     def pages_in_memory(self, fields: Sequence[Field], columns: Mapping[int, int]) -> list[PageInMemory | None]:
-        """The page of each of `fields` with its bytes, if all of the file is in memory; None for fields that are nested or have more pages.
+        """The page of each of `fields` with its bytes, if all of the file is in memory; None for fields with more columns or pages.
 
-        Only for files of version 2.1 or later.
+        Only for files of version 2.1 or later. Whoever decodes a page counts it.
         """
         source = self._source
         if self.version not in GRAMMARS or len(source.tail) < source.size or not (source.is_checked or source.checksums is None):
@@ -229,13 +229,19 @@ class DataFileReader:
         metadata = self._columns(fields, columns)
         found: list[PageInMemory | None] = []
         for field in fields:
-            column = metadata.get(field.id)
-            if column is None or field.children or field.is_blob or len(column.pages) != 1 or column.pages[0].num_rows != self.num_rows:
+            path = path_of(field)
+            column = None if path is None else metadata.get(path[-1].id)
+            if column is None or len(column.pages) != 1 or column.pages[0].num_rows != self.num_rows:
                 found.append(None)
             else:
                 found.append((column.pages[0], source.fetch(column.pages[0].buffers)))
-                self._count_pages({field.id: column}, spans.all_rows(self.num_rows))
         return found
+
+    def count_page(self, leaf: int) -> None:
+        """Count the only page of the column of a leaf, by its field id, as read: see `pages_in_memory`."""
+        self.counts.pages_read += 1
+        self.counts.pages += leaf not in self._counted
+        self._counted.add(leaf)
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
         """The encoded pages of a column, in order; only for files of version 2.1 or later, whose pages are self-contained."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
 from lance_spark.file.reader import DataFileReader, PageInMemory
-from lance_spark.layouts.read_alike import Alike, decode_alike, likeness
+from lance_spark.layouts.read_alike import Alike, decode_alike, likeness, path_of
 from lance_spark.schema.schema import Field
 
 
@@ -25,20 +25,23 @@ def _pieces(
     files: Sequence[DataFileReader], field: Field, columns: Mapping[int, int], pages: Sequence[PageInMemory | None]
 ) -> list[pa.Array]:
     """The values of a field, in the order of the files."""
+    path = path_of(field)
     groups: dict[Alike | None, list[int]] = {}
     for i, page in enumerate(pages):
         groups.setdefault(None if page is None else likeness(*page), []).append(i)
     pieces: list[pa.Array] = [None] * len(files)
     for alike, numbers in groups.items():
-        together = None if alike is None else decode_alike(field, alike, [page for i in numbers if (page := pages[i]) is not None])
-        if together is not None and len(numbers) == len(files):
-            return [together]
+        known = [page for i in numbers if (page := pages[i]) is not None]
+        together = None if alike is None or path is None else decode_alike(path, alike, known)
         done = 0
         for i in numbers:
             file = files[i]
-            if together is None:
+            if together is None or path is None:
                 pieces[i] = joined([array for (array,) in file.read([field], columns, range(file.num_rows), file.num_rows)])
             else:
+                file.count_page(path[-1].id)
                 pieces[i] = together.slice(done, file.num_rows)
                 done += file.num_rows
+        if together is not None and len(numbers) == len(files):
+            return [together]
     return pieces

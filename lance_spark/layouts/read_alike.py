@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +16,9 @@ from lance_spark.arrow.selection import take
 from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.constant import read as constant
+from lance_spark.layouts.levels.assemble import Path, is_list
 from lance_spark.layouts.mini_block import read as mini_block
-from lance_spark.layouts.nodes.page_layouts import Constant, Dense, Layout, MiniBlock, parse_layout
+from lance_spark.layouts.nodes.page_layouts import Constant, Dense, MiniBlock, parse_layout
 from lance_spark.reading import spans
 from lance_spark.reading.naming import checked
 from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, run
@@ -72,16 +72,14 @@ def _layout(page: Page, field: Field) -> MiniBlock | None:
         layout = checked("", lambda: parse_layout(page.encoding_type, page.encoding))
     except (CorruptFileError, UnsupportedFeatureError):
         return None
-    if not _is_plain(layout) or layout.num_items != page.num_rows or len(page.buffers) != 2:
+    if not isinstance(layout, MiniBlock) or _num_lists(layout) != 0 or layout.num_items != page.num_rows or len(page.buffers) != 2:
         return None
     return None if pa.types.is_nested(field.type) or pa.types.is_dictionary(field.type) else layout
 
 
-def _is_plain(layout: Layout) -> TypeGuard[MiniBlock]:
-    """Whether pages of a layout have chunks of plain values only."""
-    if not isinstance(layout, MiniBlock) or not isinstance(layout.structure, Dense) or layout.structure.num_lists:
-        return False
-    return layout.dictionary is None and layout.repetition is None
+def _num_lists(layout: MiniBlock) -> int | None:
+    """The number of lists around the values in chunks; None if not all of the structure and the values are in the chunks."""
+    return layout.structure.num_lists if isinstance(layout.structure, Dense) and layout.dictionary is None else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +104,17 @@ def _common(encoding_type: str, encoding: bytes) -> tuple[Alike | None, int | No
     layout = parse_layout(encoding_type, encoding)
     if isinstance(layout, Constant):
         return _alike(layout) if isinstance(layout.structure, Dense) else None, None
-    return (_alike(replace(layout, num_items=None)), layout.num_items) if _is_plain(layout) else (None, None)
+    if not isinstance(layout, MiniBlock) or _num_lists(layout) is None:
+        return None, None
+    return _alike(replace(layout, num_items=None)), layout.num_items
+
+
+def path_of(field: Field) -> Path | None:
+    """The path of the only leaf of a column of values or of lists of them; None for other columns."""
+    if field.is_leaf:
+        return None if field.children or field.is_blob else (field,)
+    below = path_of(field.children[0]) if is_list(field) and len(field.children) == 1 else None
+    return below and (field, *below)
 
 
 def likeness(page: Page, buffers: Sequence[Bytes]) -> Alike | None:
@@ -117,25 +125,30 @@ def likeness(page: Page, buffers: Sequence[Bytes]) -> Alike | None:
         common, items = checked("", lambda: _common(page.encoding_type, page.encoding))
     except (CorruptFileError, UnsupportedFeatureError):
         return None
-    if common is None or isinstance(common.layout, MiniBlock):
-        return common if len(buffers) == 2 and items == page.num_rows else None
+    if common is None:
+        return None
+    if isinstance(common.layout, MiniBlock):
+        # Lists have a repetition index, which a whole page does not need.
+        has_lists = bool(_num_lists(common.layout))
+        return common if len(buffers) == 2 + has_lists and (has_lists or items == page.num_rows) else None
     if not buffers:
         return common
     return _alike(common.layout, buffers[0].tobytes()) if len(buffers) == 1 and len(buffers[0]) <= _SMALL else None
 
 
-def decode_alike(field: Field, alike: Alike, pages: Sequence[tuple[Page, Sequence[Bytes]]]) -> pa.Array | None:
-    """The values of pages of `field`, one after the other, that have `alike` in common; None if they must be read alone."""
-    (first, buffers), counts = pages[0], [page.num_rows for page, _ in pages]
-    layout, rows, t = alike.layout, sum(counts), field.type
+def decode_alike(path: Path, alike: Alike, pages: Sequence[tuple[Page, Sequence[Bytes]]]) -> pa.Array | None:
+    """The values of pages of the column `path`, one after the other, that have `alike` in common; None if they must be read alone."""
+    (first, buffers), rows = pages[0], sum(page.num_rows for page, _ in pages)
+    layout, t = alike.layout, path[-1].type
     if isinstance(layout, MiniBlock) and (pa.types.is_nested(t) or pa.types.is_dictionary(t)):
         return None
     try:
         if isinstance(layout, MiniBlock):
-            words, chunks = zip(*(own for _, own in pages))
-            array = checked("", lambda: mini_block.decode_pages(layout, counts, words, chunks, (field,), t))
+            items = [_common(page.encoding_type, page.encoding)[1] or 0 for page, _ in pages]
+            words, chunks = zip(*(own[:2] for _, own in pages))
+            array = checked("", lambda: mini_block.decode_pages(layout, items, words, chunks, path, t))
         else:
-            steps = constant.read(layout, replace(first, num_rows=rows), (field,), t, spans.all_rows(rows))
+            steps = constant.read(layout, replace(first, num_rows=rows), path, t, spans.all_rows(rows))
             array = checked("", lambda: run(steps, lambda _: buffers)[0])
     except (CorruptFileError, UnsupportedFeatureError):
         return None

@@ -102,7 +102,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
 def decode_pages(
     layout: MiniBlock, items: Sequence[int], words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType
 ) -> pa.Array:
-    """The values of pages without lists, one after the other, which have one layout but for their numbers of `items`.
+    """The values of whole pages, one after the other, which have one layout, without a dictionary, but for their numbers of `items`.
 
     `words` are those of the chunks of each page, and `chunks` all chunks of each.
     """
@@ -124,7 +124,7 @@ def decode_pages(
     check_bytes(float(sum(items)) * (bit_width(t) or 32) / 8, "values")
     fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, sum(items), spans.all_rows(sum(items)))
     block, slots, _ = _decode(layout, fetched, None)
-    return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=True))
+    return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=len(path) == 1))
 
 
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:

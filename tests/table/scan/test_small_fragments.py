@@ -24,6 +24,7 @@ TYPES: dict[str, pa.DataType] = {
     "same": pa.string(),
     "none": pa.int16(),
     "list": pa.list_(pa.int32()),
+    "lists": pa.list_(pa.list_(pa.string())),
     "struct": pa.struct({"x": pa.int64(), "y": pa.string()}),
     "vector": pa.list_(pa.float32(), 4),
     "dictionary": pa.dictionary(pa.int8(), pa.string()),
@@ -37,6 +38,7 @@ def row(chance: random.Random) -> dict[str, Any]:
         "s": "text " * chance.randrange(5) + str(chance.random()),
         "b": chance.random() < 0.5,
         "list": [chance.randrange(9)] * chance.randrange(3),
+        "lists": [[str(chance.random()) for _ in range(chance.randrange(3))] for _ in range(chance.randrange(3))],
         "struct": {"x": chance.randrange(99), "y": "y" * chance.randrange(3)},
         "vector": [float(chance.randrange(9))] * 4,
         "dictionary": chance.choice(["a", "b"]),
@@ -131,7 +133,7 @@ def test_damage_that_no_checksum_finds_has_the_same_effect_as_on_one_fragment(
 ) -> None:
     uri, chance = str(tmp_path / "t.lance"), random.Random(7)
     for i in range(4):
-        rows = rows_of(i).slice(0, 20).select(["i", "s", "b", "same", "vector"])
+        rows = rows_of(i).slice(0, 20).select(["i", "s", "b", "same", "vector", "list", "lists"])
         if writer == "ours":
             Dataset.write(uri, rows, "append" if i else "create")
         else:
