@@ -20,7 +20,7 @@ from lance_spark.arrow.selection import keep, keep_rows
 from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
 from lance_spark.kernels.bits import ones
 from lance_spark.metadata.bitmaps import offsets_of
-from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
+from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bounds import Bounds, may_hold
 from lance_spark.predicate.tree import And, Column, walk
@@ -193,9 +193,6 @@ def _divided(predicate: Predicate, fields: Schema, given: Schema) -> tuple[Schem
     """The fields that the predicate needs, and the other returned fields. A struct may be in both, with different children."""
     # A batch without columns would lose its number of rows.
     first = fields.select(predicate.columns) if predicate.columns else Schema(given.fields)
-    known = set(first.fields)
-    # Addresses follow from the places of rows: to calculate all costs less than to go back to those that are found.
-    first = Schema((*first.fields, *(f for f in given.fields if f.id == ROW_ADDRESS and f not in known)), first.metadata)
     known = set(first.fields)
     return first, Schema(tuple(f for f in given.fields if f not in known))
 

@@ -16,7 +16,7 @@ from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatur
 from lance_spark.file.data_file import read_together
 from lance_spark.file.held_file import HeldFile
 from lance_spark.metadata.fragment import TAIL
-from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Rows
@@ -85,6 +85,9 @@ class SmallFragments:
 
     def read(self, positions: Rows, columns: Projection, batch_rows: int, with_dictionaries: bool = False) -> Iterator[pa.RecordBatch]:
         """See `FragmentReader.read`. Batches have no dictionaries, which so few rows would not repeat."""
+        if [field.id for field in columns.schema.fields] == [ROW_ADDRESS]:
+            yield from self._addresses(positions, columns, batch_rows)
+            return
         whole, done = len(positions) == self.num_rows <= batch_rows, 0
         while done < len(self._parts):
             count = min(self._pace.setdefault(columns, _FIRST), len(self._parts) - done) if whole else len(self._parts)
@@ -110,6 +113,16 @@ class SmallFragments:
     ) -> spans.Spans | None:
         """Nothing is pruned: to read these pages takes less time than their statistics do."""
         return None
+
+    def _addresses(self, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The addresses of the rows at `positions`, which follow from the places of the fragments."""
+        # What is added to the position of a row of each fragment; it may be below 0, as numbers of 64 bits are.
+        firsts = np.array([part.fragment.id << 32 for part in self._parts], np.uint64)
+        firsts -= np.array([self._start(i) for i in range(len(self._parts))], np.uint64)
+        for start in range(0, len(positions), batch_rows):
+            some = np.asarray(positions[start : start + batch_rows])
+            addresses = some.astype(np.uint64) + firsts[np.searchsorted(self._ends, some, side="right")]
+            yield pa.RecordBatch.from_arrays([pa.array(addresses)], schema=columns.target)
 
     def _together(self, some: range, columns: Projection) -> pa.RecordBatch | None:
         """All rows of some fragments; None if something is damaged or unknown, which is reported when its fragment is read alone."""
