@@ -49,8 +49,8 @@ from lance_spark.verbs.target import Target, given, locating, named_target
 class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplicateVerbs, BackfillVerbs, LogVerbs):
     """A Lance table in a Spark session. A verb acts on the latest version.
 
-    Verbs that read or write rows do so on the executors; the others run on the driver. A change of rows or columns is one commit. A
-    compaction commits in several steps, and a cleanup commits nothing.
+    Verbs that read or write rows do so on the executors, or on the driver if there is little to do; the others run on the driver. A
+    change of rows or columns is one commit. A compaction commits in several steps, and a cleanup commits nothing.
 
     All verbs that commit a version take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A
     change with an application id and version is committed only once, even if it is run again; a backfill takes none.

@@ -305,7 +305,7 @@ def test_large_fragments_are_divided_and_small_ones_packed(uri: str, monkeypatch
     snapshot = Dataset.open(uri).snapshot
     assert len(plan_tasks(snapshot, ScanPlan(), 12)) == 1
     monkeypatch.setattr(scan, "MIN_TASK_BYTES", 100)
-    monkeypatch.setattr(scan, "_OPEN_BYTES", 0)
+    monkeypatch.setattr(scan, "OPEN_BYTES", 0)
     tasks = plan_tasks(snapshot, ScanPlan(), 4)
     assert 8 <= len(tasks) <= 16
     assert [b for task in tasks for b in task.read()]

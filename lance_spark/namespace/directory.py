@@ -10,6 +10,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +39,7 @@ from lance_spark.namespace.manifest_rows import (
     to_metadata,
 )
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
-from lance_spark.namespace.protocol import Id, Namespace, TableDescription, names_of, shown
+from lance_spark.namespace.protocol import Id, Namespace, TableDescription, lost_files, names_of, shown
 from lance_spark.storage.location import locate
 from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
@@ -127,6 +128,14 @@ class DirectoryNamespace(Namespace):
                 return found
         raise self._not_found(names)
 
+    def lost_location(self, id: Id) -> str | None:
+        """The location of a table whose files are gone. The row of a listed table stays when its folder is deleted."""
+        names = names_of(id, least=1)
+        row = find(open_manifest(self.root), names) if self.has_manifest else None
+        if row and self._is_listed(names, row) and state_of(self.root, folder_of(names[0])) is State.ABSENT:
+            return self._uri(folder_of(names[0]))
+        return super().lost_location(id)
+
     def store(self, id: Id) -> Store:
         """The folder of a table. Symbolic links below the root are not followed."""
         return self.root.at(self.describe_table(id).location)
@@ -142,7 +151,7 @@ class DirectoryNamespace(Namespace):
         if self.has_manifest:
             table = open_manifest(self.root)
             check_flags(table, WRITER_FLAGS)
-            _check_new(table, names)
+            self._check_new(table, names)
         if self._is_folder(names):
             folder = folder_of(names[0])
             if state_of(self.root, folder) is not State.ABSENT:
@@ -175,7 +184,12 @@ class DirectoryNamespace(Namespace):
         if not is_location(location):
             raise InvalidOptionError(f"the location of a table is a folder relative to the root, not {location!r}")
         folder = location.rstrip("/")
-        self._add_table(names, folder)
+
+        def check(table: ManifestTable) -> None:
+            if find(table, names) and state_of(self.root, folder_of(names[0])) is not State.ABSENT:
+                raise _exists(names)
+
+        self._add_table(names, folder, check)
         if self._is_folder(names) and folder == folder_of(names[0]):
             self.root.delete(f"{folder}/{DEREGISTERED}")
 
@@ -224,8 +238,10 @@ class DirectoryNamespace(Namespace):
         if self.has_manifest:
             table = open_manifest(self.root)
             check_flags(table, WRITER_FLAGS)
-            _check_new(table, new)
+            self._check_new(table, new)
         if moves:
+            if state_of(self.root, folder) is State.ABSENT:
+                raise TableNotFoundError(f"{lost_files(old, self._uri(folder))}, so they cannot be moved; drop_table removes it")
             if state_of(self.root, there) is not State.ABSENT:
                 raise _exists(new)
             self.root.move_folder(folder, there)
@@ -234,9 +250,10 @@ class DirectoryNamespace(Namespace):
 
     def _rename_row(self, old: tuple[str, ...], new: tuple[str, ...], folder: str) -> None:
         def edit(table: ManifestTable) -> pa.Table:
-            _check_new(table, new)
+            self._check_new(table, new)
             row = {**(find(table, old) or {"object_type": TABLE}), "object_id": object_id(new), "location": folder}
-            return pa.concat_tables([table.without([object_id(old)]), pa.Table.from_pylist([row], schema=table.rows.schema)])
+            kept = table.without([object_id(old), object_id(new)])
+            return pa.concat_tables([kept, pa.Table.from_pylist([row], schema=kept.schema)])
 
         change(self.root, edit)
 
@@ -287,25 +304,42 @@ class DirectoryNamespace(Namespace):
         return TableDescription(self._uri(folder_of(names[0])), is_only_declared=state is State.DECLARED)
 
     def _by_row(self, names: tuple[str, ...]) -> TableDescription | None:
-        """The table in a row of `__manifest`. For a listed folder, the listing decides whether it is a table."""
+        """The table in a row of `__manifest`, which is not that of a listed folder."""
         row = find(open_manifest(self.root), names) if self.has_manifest else None
         if row is None or row["object_type"] != TABLE:
             return None
-        folder = location_of(row)
-        if self._is_folder(names) and not self.manifest_first and folder == folder_of(names[0]):
+        if self._is_listed(names, row):
             return None
+        folder = location_of(row)
         declared = state_of(self.root, folder) is State.DECLARED
         return TableDescription(self._uri(folder), properties=properties_of(row), is_only_declared=declared)
 
     def _not_found(self, names: tuple[str, ...]) -> TableNotFoundError:
         return TableNotFoundError(f"{self.root.uri}: there is no table {shown(names)}")
 
-    def _add_table(self, names: tuple[str, ...], folder: str) -> None:
+    def _add_table(self, names: tuple[str, ...], folder: str, check: Callable[[ManifestTable], None] = lambda table: None) -> None:
+        """Add the row of a table, in the place of one that `_check_new` allows, if `check` does, too."""
+
         def edit(table: ManifestTable) -> pa.Table:
-            _check_new(table, names)
-            return table.with_rows([{"object_id": object_id(names), "object_type": TABLE, "location": folder}])
+            self._check_new(table, names)
+            check(table)
+            row = {"object_id": object_id(names), "object_type": TABLE, "location": folder}
+            kept = table.without([object_id(names)])
+            return pa.concat_tables([kept, pa.Table.from_pylist([row], schema=kept.schema)])
 
         change(self.root, edit)
+
+    def _check_new(self, table: ManifestTable, names: tuple[str, ...]) -> None:
+        """Raise an error if a table with this id cannot be added. Of a row that `_is_listed`, the state of the folder decides this."""
+        _check_namespace(table, names[:-1])
+        row = find(table, names)
+        if row and not self._is_listed(names, row):
+            raise TableAlreadyExistsError(f"{table.root.uri}: there is a table or namespace {shown(names)} already")
+
+    def _is_listed(self, names: tuple[str, ...], row: Mapping[str, Any]) -> bool:
+        """True for the row of a folder that is listed: the listing decides whether it is a table, whatever the row says."""
+        is_own = row["object_type"] == TABLE and str(row["location"]).rstrip("/") == folder_of(names[0])
+        return is_own and self._is_folder(names) and not self.manifest_first
 
     def _remove_row(self, names: tuple[str, ...], check: Callable[[ManifestTable, str], None] | None = None) -> str | None:
         """Remove the row of a table and return its folder; None if there is no such row. `check` is called with the folder first."""
@@ -336,13 +370,6 @@ def _check_namespace(table: ManifestTable, names: tuple[str, ...]) -> None:
     row = find(table, names) if names else None
     if names and (row is None or row["object_type"] != NAMESPACE):
         raise NamespaceNotFoundError(f"{table.root.uri}: there is no namespace {shown(names)}")
-
-
-def _check_new(table: ManifestTable, names: tuple[str, ...]) -> None:
-    """Raise an error unless a table with this id can be added."""
-    _check_namespace(table, names[:-1])
-    if find(table, names):
-        raise TableAlreadyExistsError(f"{table.root.uri}: there is a table or namespace {shown(names)} already")
 
 
 def _check_not_shared(table: ManifestTable, folder: str) -> None:

@@ -23,6 +23,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.storage.location import can_be_path
+from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
 
@@ -129,7 +130,26 @@ class Namespace(ABC):
         """Open the latest version of a table, or the one of a number, tag or time. Raises TableNotFoundError, also without data."""
         from lance_spark.dataset import Dataset  # imports all that changes a table, which a client of Spark does not need
 
-        return Dataset(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp))
+        try:
+            return Dataset(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp))
+        except TableNotFoundError as e:
+            if (location := self.lost_location(id)) is None:
+                raise
+            raise TableNotFoundError(f"{lost_files(id, location)}; drop_table removes it, and write creates it again") from e
+
+    def lost_location(self, id: Id) -> str | None:
+        """The location of a table that the namespace has, although its files are gone; None if they are there, and for a declaration."""
+        try:
+            table = self.describe_table(id)
+        except (TableNotFoundError, NamespaceNotFoundError):
+            return None
+        if table.is_only_declared:
+            return None
+        try:
+            open_snapshot(self.store(id))
+        except TableNotFoundError:
+            return table.location
+        return None
 
     def write(self, id: Id, data: Data, mode: Mode = "create", **options: Any) -> Dataset:
         """Write one version of a table, in the modes of `Dataset.write`. A table that the namespace lacks is declared first.
@@ -172,6 +192,11 @@ class Namespace(ABC):
         except TableNotFoundError:
             return False
         return True
+
+
+def lost_files(id: Id, location: str) -> str:
+    """What to say of a table with a `Namespace.lost_location`."""
+    return f"the files of the table {shown(id)} at {shown_uri(location)} are missing, although the namespace has the table"
 
 
 def names_of(id: Id, least: int = 0) -> tuple[str, ...]:

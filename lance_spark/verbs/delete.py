@@ -12,7 +12,7 @@ from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
-from lance_spark.verbs.job import run_tasks, write_delta
+from lance_spark.verbs.job import nearby, write_delta
 from lance_spark.verbs.target import Target
 
 
@@ -26,7 +26,8 @@ def _plan(target: Target, condition: Condition | None, snapshot: Snapshot) -> Ro
     if condition is None or predicate is not None:
 
         def parts(delta: DeltaTarget) -> list[DeltaPart]:
-            return run_tasks(target.spark, plan_rows(snapshot, delta, predicate, cores=target.cores()), run_row_task)
+            runner = nearby(target.spark, target.cores())
+            return runner.run(plan_rows(snapshot, delta, predicate, cores=runner.cores), run_row_task)
     else:
         df = target.rows(snapshot)
         check_deterministic(df, [condition])

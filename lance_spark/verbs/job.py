@@ -16,6 +16,7 @@ from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.spark.workers.outcome import value_or_error
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
+from lance_spark.table.scan.runner import HereIfSmall, Runner
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -54,6 +55,11 @@ class OnExecutors:
     def run(self, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
         """The result of `function` for each task, in order."""
         return run_tasks(self.spark, tasks, function, self.cores)
+
+
+def nearby(spark: SparkSession, cores: int) -> Runner:
+    """Runs tasks on the driver if all of them together are small, else on the executors."""
+    return HereIfSmall(OnExecutors(spark, cores))
 
 
 def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:

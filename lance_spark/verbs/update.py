@@ -14,12 +14,13 @@ from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, 
 from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED, Intent
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids, live_rows, plan_update, rows_by_fragment
+from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.add_columns import write_by_fragment, write_in_order
 from lance_spark.verbs.assignment import assignments, checked, fits_formulas
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_formulas, own_predicate
-from lance_spark.verbs.job import OnExecutors, write_delta
+from lance_spark.verbs.job import nearby, write_delta
 from lance_spark.verbs.target import Target
 
 
@@ -80,5 +81,5 @@ def _where(df: DataFrame, condition: Condition | None) -> DataFrame:
     return df if condition is None else df.where(as_column(condition))
 
 
-def _runner(target: Target) -> OnExecutors:
-    return OnExecutors(target.spark, target.cores())
+def _runner(target: Target) -> Runner:
+    return nearby(target.spark, target.cores())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
+import re
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from lance_namespace import LanceNamespaceError
 
 import lance_spark
 from lance_spark.errors import (
@@ -432,3 +435,83 @@ def test_locations_below_the_root_are_registered(lake: Namespace, location: str)
     assert lake.location_to_register(location.format(root=root_of(lake))) == "a/b"
     with pytest.raises(InvalidOptionError, match="is not below the root"):
         lake.location_to_register("/elsewhere/a")
+
+
+LOST: dict[str, dict[str, Any]] = {
+    "a listed table": {"id": ["t"]},
+    "a table in a namespace": {"id": ["n", "t"]},
+    "a table that is not listed": {"id": ["t"], "dir_listing_enabled": False},
+    "a row that counts first": {"id": ["t"], "dir_listing_to_manifest_migration_enabled": True},
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_table_whose_folder_was_deleted_is_dropped_or_written_again_by_both(tmp_path: Path, case: str) -> None:
+    id, properties = LOST[case]["id"], {key: value for key, value in LOST[case].items() if key != "id"}
+    lake = lance_spark.namespace(tmp_path, **properties)
+    theirs = Theirs(str(tmp_path), **{key: str(value).lower() for key, value in properties.items()})
+    lake.create_namespace(["n"])
+
+    def lose() -> str:
+        lake.write(id, ROWS)
+        location = lake.describe_table(id).location
+        shutil.rmtree(location)
+        assert (lake.lost_location(id), lake.table_exists(id)) == (location, case != "a listed table")
+        with pytest.raises(TableNotFoundError, match=f"the files of the table .* at {re.escape(location)} are missing.* drop_table"):
+            lake.open(id)
+        return location
+
+    lose()
+    assert lake.write(id, ROWS).count_rows() == 2
+    assert theirs.tables(id[:-1])["t"][1] == 2
+    shutil.rmtree(lake.describe_table(id).location)
+    theirs.create_table(id)
+    assert lake.open(id).count_rows() == 2
+    shutil.rmtree(lake.describe_table(id).location)
+    lake.drop_table(id)
+    assert lake.lost_location(id) is None
+    with pytest.raises(TableNotFoundError, match=r"there is no table '(n\.)?t'$"):
+        lake.drop_table(id)
+    lose()
+    with contextlib.suppress(LanceNamespaceError):  # the row is gone, although the folder cannot be deleted
+        theirs.drop_table(id)
+    assert seen(Ours(str(tmp_path), **properties)).keys() == seen(theirs).keys() == {("n",)}
+
+
+def test_the_id_of_a_table_that_has_lost_its_files_changes_but_no_files_move(lake: Namespace) -> None:
+    lake.create_namespace(["n"])
+    lake.write(["n", "t"], ROWS)
+    shutil.rmtree(lake.describe_table(["n", "t"]).location)
+    lake.rename_table(["n", "t"], ["n", "u"])
+    with pytest.raises(TableNotFoundError, match="are missing, although the namespace has the table, so they cannot be moved"):
+        lake.rename_table(["n", "u"], ["top"])
+    lake.drop_table(["n", "u"])
+    assert (lake.list_tables(), lake.list_tables(["n"])) == ([], [])
+
+
+def test_a_declared_table_has_lost_nothing(lake: Namespace) -> None:
+    lake.declare_table(["t"])
+    lake.create_namespace(["n"])
+    lake.declare_table(["n", "t"])
+    assert [lake.lost_location(id) for id in (["t"], ["n", "t"], ["other"], ["other", "t"])] == [None] * 4
+
+
+def test_the_id_of_a_listed_table_whose_folder_was_deleted_is_free_once(lake: Namespace) -> None:
+    lake.create_namespace(["n"])
+    for change in (
+        lambda: lake.declare_table(["t"]),
+        lambda: lake.register_table(["t"], "elsewhere/t"),
+        lambda: lake.rename_table(["n", "other"], ["t"]),
+    ):
+        lake.write(["n", "other"], ROWS)
+        lake.write(["t"], ROWS)
+        with pytest.raises(TableAlreadyExistsError):
+            change()
+        shutil.rmtree(root_of(lake) / "t.lance")
+        change()
+        with pytest.raises(TableAlreadyExistsError):
+            lake.declare_table(["t"])
+        for id in (["t"], ["n", "other"]):
+            with contextlib.suppress(TableNotFoundError):
+                lake.drop_table(id)
+    assert seen(Theirs(str(root_of(lake)))).keys() == {("n",)}

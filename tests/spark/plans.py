@@ -12,7 +12,7 @@ Sql = Callable[[str], list[tuple[object, ...]]]
 """Runs a statement and gives its rows."""
 PUSH_DOWN = "lance_spark.LancePlanner"
 CATALOG_TABLES = "lance_spark.CatalogTables"
-RULES = ["lance_spark.RowLevelCommands", CATALOG_TABLES, PUSH_DOWN, "lance_spark.ReplaceGuard"]
+RULES = ["lance_spark.RowLevelCommands", CATALOG_TABLES, "lance_spark.DroppedTables", PUSH_DOWN, "lance_spark.ReplaceGuard"]
 
 
 @contextmanager

@@ -18,8 +18,10 @@ VECTORS = pa.FixedSizeListArray.from_arrays(pa.array(np.random.default_rng(1).ra
 ROWS = pa.table({"id": pa.array(range(300), pa.int64()), "n": pa.array([None] * 300, pa.int32()), "v": VECTORS})
 
 
-@pytest.fixture(params=[False, True], ids=["addresses", "stable row ids"])
-def table(request: pytest.FixtureRequest, uri: str, spark: SparkSession) -> LanceTable:
+@pytest.fixture(params=[False, True], ids=["addresses, on the driver", "stable row ids, on executors"])
+def table(request: pytest.FixtureRequest, uri: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> LanceTable:
+    if request.param:
+        monkeypatch.setattr("lance_spark.table.scan.runner._SMALL_WORK", -1)
     lance.write_dataset(ROWS, uri, max_rows_per_file=100, enable_stable_row_ids=request.param)
     lance.dataset(uri).delete("id % 10 = 3")
     return LanceTable.forPath(spark, uri)

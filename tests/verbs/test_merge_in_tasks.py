@@ -15,6 +15,7 @@ from lance_spark import LanceTable
 from lance_spark.lance_table import MergeBuilder
 from lance_spark.table.changes.delta import UPDATED
 from lance_spark.table.changes.merge import rows as merge_rows
+from lance_spark.table.scan import runner
 from lance_spark.verbs import collect
 from lance_spark.verbs.collect import collected
 from lance_spark.verbs.merge import merge
@@ -59,7 +60,7 @@ def test_all_kinds_of_clauses_are_those_of_a_join(
     with monkeypatch.context() as patch:
         patch.setattr(merge, "plan_join", None)
         if on_executors:
-            patch.setattr(merge, "_HERE_SCANNED", -1)
+            patch.setattr(runner, "_SMALL_WORK", -1)
             patch.setattr(merge_rows, "_LEFT_BYTES", 0)
             patch.setattr(merge_rows, "_MAX_PAIRS", 2)
         done = with_clauses(table.merge(rows, "t.id = s.id")).execute()
@@ -75,7 +76,7 @@ def test_all_kinds_of_clauses_are_those_of_a_join(
 def test_few_updates_of_many_tasks_are_one_fragment(
     table: LanceTable, uri: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge, "_HERE_SCANNED", -1)
+    monkeypatch.setattr(runner, "_SMALL_WORK", -1)
     done = table.merge(source(spark), "t.id = s.id").whenMatchedUpdate(set={"k": "s.w"}).execute()
     assert (done.num_updated_rows, done.num_files_added) == (3, 1)
     assert len(lance.dataset(uri).get_fragments()) == 4

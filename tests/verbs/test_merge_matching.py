@@ -23,6 +23,7 @@ from lance_spark.errors import AmbiguousMergeError
 from lance_spark.spark.types import to_spark
 from lance_spark.table.changes.merge import rows as merge_rows
 from lance_spark.table.changes.row_changes import RowChanges
+from lance_spark.table.scan import runner
 from lance_spark.verbs.merge import matching, merge
 from lance_spark.verbs.merge.matching import Keys, equal_columns, used_columns
 
@@ -139,7 +140,7 @@ def test_the_rows_are_those_of_a_join(number: int, tmp_path: Path, spark: SparkS
     monkeypatch.setattr(merge, "merge_in_tasks", noting("in tasks", merge_rows.merge_in_tasks))
     if number % 2:
         # Executors run the tasks, and write all rows themselves.
-        monkeypatch.setattr(merge, "_HERE_SCANNED", -1)
+        monkeypatch.setattr(runner, "_SMALL_WORK", -1)
         monkeypatch.setattr(merge_rows, "_LEFT_BYTES", 0)
     in_tasks = merged(LanceTable.forPath(spark, tasks), source, CONDITIONS[number])
     monkeypatch.setattr(merge, "own_merge", lambda *given: None)

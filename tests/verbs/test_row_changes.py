@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
+from functools import partial
 
 import lance
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import LanceTable
+from lance_spark import Dataset, LanceTable
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.table.changes.row_changes import RowChanges
 
@@ -23,8 +25,10 @@ ROWS = pa.table({
 })  # fmt: skip
 
 
-@pytest.fixture(params=[False, True], ids=["addresses", "stable row ids"])
-def table(request: pytest.FixtureRequest, uri: str, spark: SparkSession) -> LanceTable:
+@pytest.fixture(params=[False, True], ids=["addresses, on the driver", "stable row ids, on executors"])
+def table(request: pytest.FixtureRequest, uri: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> LanceTable:
+    if request.param:
+        monkeypatch.setattr("lance_spark.table.scan.runner._SMALL_WORK", -1)
     lance.write_dataset(ROWS, uri, max_rows_per_file=30, enable_stable_row_ids=request.param)
     lance.dataset(uri).delete("id IN (5, 40, 41)")
     return LanceTable.forPath(spark, uri)
@@ -55,6 +59,32 @@ def test_delete(table: LanceTable, uri: str, condition: str | Callable[[], Colum
     done = table.delete(condition() if callable(condition) else condition)
     assert done == RowChanges(version=3, num_deleted_rows=10)
     assert read(uri) == [row for row in expected() if row["id"] < 90]  # type: ignore[operator]
+
+
+def jobs(spark: SparkSession, action: Callable[[], object]) -> int:
+    """The number of Spark jobs that `action` runs."""
+    context, group = spark.sparkContext, uuid.uuid4().hex
+    context.setJobGroup(group, "counted")
+    try:
+        action()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    return len(context.statusTracker().getJobIdsForGroup(group))
+
+
+def test_what_reads_and_writes_little_runs_without_a_spark_job(uri: str, spark: SparkSession) -> None:
+    small, many = uri, f"{uri}.many"
+    lance.write_dataset(ROWS, small, max_rows_per_file=30)
+    # To open 300 fragments is more work than to start a job.
+    Dataset.write(many, pa.table({"id": range(300), "x": range(300)}), max_rows_per_file=1)
+    numbers = {}
+    for place in (small, many):
+        table = LanceTable.forPath(spark, place)
+        deleted = jobs(spark, partial(table.delete, "id % 50 = 1"))
+        numbers[place] = (deleted, jobs(spark, partial(table.update, "id % 50 = 2", {"x": "-1"})))
+        assert lance.dataset(place).count_rows("x = -1 OR id % 50 = 1") == lance.dataset(place).count_rows("id % 50 = 2")
+    assert numbers[small] == (0, 0)
+    assert min(numbers[many]) >= 1
 
 
 def test_delete_without_a_condition_leaves_no_row(table: LanceTable, uri: str) -> None:

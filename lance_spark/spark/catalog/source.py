@@ -36,6 +36,8 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "drop_namespace": namespaces.drop_namespace,
     "list_tables": namespaces.list_tables,
     "load": tables.load,
+    "exists": tables.exists,
+    "is_named": tables.is_named,
     "details": tables.details,
     "create": tables.create,
     "replace": tables.replace,

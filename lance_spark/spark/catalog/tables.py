@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
     InvalidOptionError,
+    MissingFileError,
     NamespaceNotFoundError,
     SchemaMismatchError,
     TableAlreadyExistsError,
@@ -23,7 +24,7 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.namespace.protocol import Namespace, shown
+from lance_spark.namespace.protocol import Namespace, lost_files, shown
 from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
 from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
@@ -81,6 +82,32 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
 
 
+def exists(catalog: Catalog, id: Id) -> bool:
+    """True if `load` finds the table. False for one whose files are gone: a statement may create it again."""
+    try:
+        load(catalog, id)
+    except TableNotFoundError:
+        return False
+    except MissingFileError:
+        if _lost(catalog, id) is None:
+            raise
+        return False
+    return True
+
+
+def is_named(catalog: Catalog, id: Id) -> bool:
+    """True if there is something to drop: a table, with or without its files, or a declaration of one."""
+    return exists(catalog, id) or (not is_path(id) and (catalog.namespace.table_exists(id) or _lost(catalog, id) is not None))
+
+
+def _lost(catalog: Catalog, id: Id) -> str | None:
+    """What to say of a table, or of that of a branch or version, whose files are gone although the namespace has it; None of others."""
+    for reference in (branch_of(id), reference_of(id)):
+        id = id if reference is None else reference[0]
+    location = None if is_path(id) else catalog.namespace.lost_location(id)
+    return None if location is None else lost_files(id, location)
+
+
 def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
     """The same of a metadata table."""
     about = MetadataSource(source.options, source.opened().table_for(" without metadata tables; query those of its tables"), name)
@@ -100,7 +127,17 @@ def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDa
     """The data source of a table, pinned to a version.
 
     If there is no table `t.branch_x` or `t__branch__x`, this is the branch x of the table t; without `t__tag__x` and `t@v5`, a version.
+    Raises TableNotFoundError, and MissingFileError for a table that the namespace has, but whose files are gone.
     """
+    try:
+        return _found(catalog, id, travel)
+    except TableNotFoundError as e:
+        if (lost := _lost(catalog, id)) is None:
+            raise
+        raise MissingFileError(f"{lost}. DROP TABLE removes it from the namespace, and CREATE OR REPLACE TABLE makes it again") from e
+
+
+def _found(catalog: Catalog, id: Id, travel: Mapping[str, str]) -> LanceDataSource:
     branch, reference = branch_of(id), reference_of(id)
     if is_path(id[:-1]):
         if branch is None:
@@ -258,7 +295,7 @@ def drop(catalog: Catalog, id: Id, purge: bool) -> bool:
 
 def remove(namespace: Namespace, id: Id, purge: bool) -> None:
     """Remove a table from its namespace, with its files unless it has a LOCATION and not `purge`. Raises TableNotFoundError."""
-    if purge or namespace.owns_location(id, namespace.describe_table(id).location):
+    if purge or namespace.owns_location(id, namespace.lost_location(id) or namespace.describe_table(id).location):
         namespace.drop_table(id)
     else:
         namespace.deregister_table(id)

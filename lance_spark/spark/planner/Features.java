@@ -40,7 +40,7 @@ public class Features {
     { V2 + "DataSourceV2ScanRelation", "relation/0", "scan/0", "output/0" },
     { V2 + "V2ScanRelationPushDown$", "apply/1", ".MODULE$" },
     { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1" },
-    { CATALYST + "rules.Rule", "new/0" },
+    { CATALYST + "rules.Rule", "new/0", "ruleName/0" },
     { LOGICAL + "LogicalPlan" },
     { LOGICAL + "LocalRelation" },
     { LOGICAL + "LocalRelation$", "apply/1", ".MODULE$" },
@@ -77,7 +77,6 @@ public class Features {
 
   private static final String[][] RESOLUTION = {
     { V2 + "DataSourceV2Relation", "withMetadataColumns/0" },
-    { CATALYST + "rules.Rule", "ruleName/0" },
     { CATALYST + "streaming.StreamingRelationV2", "table/0", "output/0", "catalog/0", "identifier/0", "extraOptions/0" },
     { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
     { LOGICAL + "TruncateTable", "table/0" },
@@ -287,6 +286,8 @@ public class Features {
     { SQL + "classic.Dataset", "collectAsList/0" },
     { SQL + "classic.Dataset$", "ofRows/2", ".MODULE$" },
     { CATALYST + "parser.ParserInterface", "parseMultipartIdentifier/1" },
+    { LOGICAL + "DropTable", "child/0" },
+    { CATALYST + "analysis.ResolvedIdentifier", "catalog/0" },
     { CATALYST + "analysis.NamespaceAlreadyExistsException", "new/1" },
     { CATALYST + "analysis.NoSuchNamespaceException", "new/1" },
     { CATALYST + "analysis.NoSuchTableException", "new/1" },

@@ -92,8 +92,8 @@ public class LancePlanner extends Rule {
 
     /** The optimizer rules of the features that are there, in their order. */
     public static List rules() {
-      return all(new Object[] { Features.object("row_level", "RowLevelCommands"), Features.object("session_catalog", "CatalogTables"), new LancePlanner(),
-          new ReplaceGuard() });
+      return all(new Object[] { Features.object("row_level", "RowLevelCommands"), Features.object("session_catalog", "CatalogTables"),
+          Features.object("catalog", "DroppedTables"), new LancePlanner(), new ReplaceGuard() });
     }
 
     private static List additions() {
@@ -108,8 +108,9 @@ public class LancePlanner extends Rule {
       return out;
     }
 
-    /** Adds to a session that is built what is not an optimizer rule. */
+    /** Adds to a session that is built its rules, as extra optimizations, and what is not an optimizer rule. */
     public void addTo(SparkSession session) throws Exception {
+      ReplaceGuard.addTo(session, rules());
       List additions = additions();
       for (int i = 0; i < additions.size(); i++) ((Addition) additions.get(i)).addTo(session);
     }

@@ -1,11 +1,13 @@
 package lancespark;
 
+import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The optimizer rule that rejects CREATE OR REPLACE TABLE and similar statements on a lance table if Spark would drop the table before it runs
@@ -26,6 +28,21 @@ public class ReplaceGuard extends Rule {
           + " (insertInto with mode overwrite), which replaces the rows in one commit; for other columns, write a new table");
     }
     return plan;
+  }
+
+  public void addTo(SparkSession session) throws ReflectiveOperationException { addTo(session, Collections.singletonList(this)); }
+
+  /** Adds rules to a session as extra optimizations, except those that exist. */
+  static void addTo(SparkSession session, List rules) throws ReflectiveOperationException {
+    Object experimental = session.getClass().getMethod("experimental", new Class[0]).invoke(session, new Object[0]);
+    Object old = experimental.getClass().getMethod("extraOptimizations", new Class[0]).invoke(experimental, new Object[0]);
+    List all = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) old));
+    Set names = new HashSet();
+    for (int i = 0; i < all.size(); i++) names.add(((Rule) all.get(i)).ruleName());
+    for (int i = 0; i < rules.size(); i++) if (names.add(((Rule) rules.get(i)).ruleName())) all.add(rules.get(i));
+    if (all.size() == ((scala.collection.Seq) old).size()) return;
+    Class[] type = { scala.collection.immutable.Seq.class };
+    experimental.getClass().getMethod("extraOptimizations_$eq", type).invoke(experimental, new Object[] { CollectionConverters.asScala(all).toSeq() });
   }
 
   /** The name of the lance table that a statement would drop and replace by another lance table, or null. */

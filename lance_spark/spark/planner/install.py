@@ -11,7 +11,7 @@ import importlib.resources
 import logging
 import weakref
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -53,14 +53,16 @@ def install(spark: SparkSession) -> None:
 
 
 def _install(spark: SparkSession) -> None:
-    loader = _loader(spark)
+    gateway: Any = spark.sparkContext._gateway
     session: Any = spark._jsparkSession
-    if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
-        _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
+    if gateway not in _extensions:
+        loader = _loader(spark)
+        if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
+            _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
+        _extensions[gateway] = _new(spark, loader, _EXTENSIONS)
+    extensions = _extensions[gateway]
     # This must come first: other calls build the session's planner, which reads the extensions when it is built.
-    extensions = _new(spark, loader, _EXTENSIONS)
     extensions.apply(session.extensions())
-    _add_rules(spark, extensions.rules())
     extensions.addTo(session)
 
 
@@ -109,20 +111,6 @@ def _configure(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -
         application.set(key, value)
 
 
-def _add_rules(spark: SparkSession, new: Iterable[Any]) -> None:
-    """Add rules as extra optimizations, except those that exist."""
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    converters = jvm.scala.jdk.javaapi.CollectionConverters
-    experimental = session.experimental()
-    rules = jvm.java.util.ArrayList(converters.asJava(experimental.extraOptimizations()))
-    there = {rule.ruleName() for rule in rules}
-    for rule in new:
-        if rule.ruleName() not in there:
-            rules.add(rule)
-    getattr(experimental, "extraOptimizations_$eq")(converters.asScala(rules).toSeq())
-
-
 def _new(spark: SparkSession, loader: Any, name: str) -> Any:
     return _made(spark.sparkContext._gateway, loader, name)
 
@@ -134,6 +122,9 @@ def _made(gateway: Any, loader: Any, name: str) -> Any:
 
 _lists: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The lists of internals for each JVM where they were needed. py4j takes classes of one name for one class, so there must be only one."""
+
+_extensions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""What installs the rules, for each JVM: every verb of LanceTable begins with it, and each call of a JVM takes time."""
 
 _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The class loader of the compiled classes for each JVM, so that every `install` uses the same classes."""
@@ -239,7 +230,7 @@ def _after_failure(spark: SparkSession) -> str:
         gateway: Any = spark.sparkContext._gateway
         context = _context_loader(spark)
         features = _features(gateway, context)
-        _add_rules(spark, [_made(gateway, features.getClass().getClassLoader(), _GUARD)])
+        _made(gateway, features.getClass().getClassLoader(), _GUARD).addTo(spark._jsparkSession)
         return str(features.complaint("scan", context))
     except (Py4JError, PySparkException):
         return ""

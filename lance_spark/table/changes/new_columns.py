@@ -18,7 +18,7 @@ from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, wri
 from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
-from lance_spark.table.scan.plan import ScanPlan, plan_fragments
+from lance_spark.table.scan.plan import ScanPlan, plan_fragments, row_bytes
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot
@@ -82,6 +82,13 @@ class ColumnTask:
     scan: ScanTask
     target: ColumnTarget
     reads_address: bool = False
+
+    @property
+    def work(self) -> int:
+        """About how many bytes it reads and writes, if the columns replace others."""
+        parts = self.scan.parts
+        written = parts.fragments.counts[:, 1] * row_bytes(parts, self.target.write.schema)
+        return self.scan.work + int(written.sum())
 
 
 def plan_columns(

@@ -15,18 +15,28 @@ from lance_spark.metadata.row_address import by_fragment
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.table.changes.delta import ADDRESS_PATHS, DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
-from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.parts import Parts
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks, row_bytes
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
 class RowTask:
-    """A scan whose rows are deleted or, if `values` is not None, updated. `values` are formulas over the scan's columns, by column."""
+    """A scan whose rows are deleted or, if `values` is not None, updated. `values` are formulas over the scan's columns, by column.
+
+    `written` is about how many bytes it writes.
+    """
 
     scan: ScanTask
     target: DeltaTarget
     values: Mapping[str, Formula] | None = None
+    written: int = 0
+
+    @property
+    def work(self) -> int:
+        """About how many bytes it reads and writes."""
+        return self.scan.work + self.written
 
 
 def plan_rows(
@@ -44,7 +54,13 @@ def plan_rows(
     if found is not None:
         everywhere = BitMap(snapshot.manifest.lazy_fragments.ids.tolist())
         known = Answer(dict(found), everywhere, everywhere, ("rows found before",))
-    return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores, known=known) if task.parts]
+    tasks = [task for task in plan_tasks(snapshot, plan, cores, known=known) if task.parts]
+    return [RowTask(task, target, values, 0 if values is None else _row_bytes(task.parts, snapshot)) for task in tasks]
+
+
+def _row_bytes(parts: Parts, snapshot: Snapshot) -> int:
+    """About how many bytes all columns of the rows have in files."""
+    return int((parts.rows * row_bytes(parts, snapshot.manifest.schema)).sum())
 
 
 def run_row_task(task: RowTask) -> DeltaPart:

@@ -105,23 +105,21 @@ class FragmentReader:
         """
         if self._total > _PROVEN_ROWS:
             self._open(self._fragment.files[0])
-        rows, dropped = rows_to_read(positions, self._deleted, self._total)
-        done = 0
+        rows, wanted = rows_to_read(positions, self._deleted, self._total)
+        calculates, done = len(columns.stored_fields) < len(columns.schema.fields), 0
         with_dictionaries = with_dictionaries and not self._fragment.overlays
         for parts, count in self._from_files(columns, rows, batch_rows, with_dictionaries):
             chosen = rows[done : done + count]
+            selected = None if wanted is None else wanted.slice(done, count)
             done += count
             if self._fragment.overlays:
                 parts = overlaid(parts, columns.stored_fields, self._fragment, _numbers(chosen), self._open_overlay)
-            drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))] if len(dropped) else dropped
-            if len(drop) == count:
-                continue
-            if len(drop):
-                mask = np.ones(count, dtype=bool)
-                mask[drop - chosen[0]] = False
-                selected = pa.array(mask)
+            if selected is not None and (left := selected.true_count) < count:
+                if not left:
+                    continue
                 parts = {i: keep(array, selected) for i, array in parts.items()}
-                chosen = _numbers(chosen)[mask]
+                # Only calculated columns need the numbers of the rows.
+                chosen = _numbers(chosen)[selected.to_numpy(zero_copy_only=False)] if calculates else range(left)
             arrays = []
             target = columns.target
             for i, (field, t) in enumerate(columns.shown):
@@ -246,36 +244,41 @@ class FragmentReader:
         return self._overlays[file.path]
 
 
-def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, np.ndarray]:
-    """The offsets to read for the rows at `positions`, and which of these offsets to drop afterward.
+def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, pa.BooleanArray | None]:
+    """The offsets to read for the rows at `positions`, and which of these to keep afterwards (None: all).
 
     If at least half of the rows between the first and the last are wanted, reading all of them and dropping the rest costs less
     than picking each of them in every column.
     """
-    nothing = np.empty(0, dtype=np.int64)
     live = total - len(deleted)
     if len(deleted) and deleted[-1] >= total:
         raise CorruptFileError(f"row {deleted[-1]} is deleted, but the fragment has {total} rows")
     if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
-        return positions, nothing
+        return positions, None
     if not len(deleted) and not len(positions) <= positions[-1] - positions[0] < 2 * len(positions):
         is_run = positions[-1] - positions[0] < len(positions)
-        return range(int(positions[0]), int(positions[-1]) + 1) if is_run else positions, nothing
+        return range(int(positions[0]), int(positions[-1]) + 1) if is_run else positions, None
     # For each deleted row, the number of rows before it that are not deleted.
     before = deleted.astype(np.int64) - np.arange(len(deleted))
     first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))
     span, among = range(first, last + 1), deleted[slice(*np.searchsorted(deleted, [first, last]))]
     if isinstance(positions, range) and len(span) <= 2 * len(positions):
-        return span, among
-    numbers = _numbers(positions)
-    offsets = numbers + np.searchsorted(before, numbers, side="right")
+        return span, _mask(len(span), among - first, False) if len(among) else None
+    offsets = _numbers(positions)
+    if len(deleted):
+        offsets = offsets + np.searchsorted(before, offsets, side="right")
     if len(span) > 2 * len(offsets):
-        return offsets, nothing
-    dropped = np.ones(len(span), np.bool_)
-    dropped[offsets - first] = False
-    return span, np.flatnonzero(dropped) + first
+        return offsets, None
+    return span, _mask(len(span), offsets - first, True)
+
+
+def _mask(count: int, places: np.ndarray, value: bool) -> pa.BooleanArray:
+    """`value` at these places, and otherwise the opposite."""
+    mask = np.full(count, not value)
+    mask[places] = value
+    return pa.array(mask)
 
 
 def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:

@@ -32,7 +32,7 @@ from lance_spark.table.scan.parts import (
     without_deleted,
 )
 from lance_spark.table.scan.selection import with_matching_pages
-from lance_spark.table.scan.task import Common, ScanTask
+from lance_spark.table.scan.task import OPEN_BYTES, Common, ScanTask
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -43,9 +43,6 @@ MAX_TASK_BYTES = 128 << 20
 """As in Spark's own sources (`spark.sql.files.maxPartitionBytes`)."""
 _RARELY_READ = 8
 """Columns that are read of matching rows only count as this fraction, since a condition usually leaves few rows."""
-
-_OPEN_BYTES = 256 << 10
-"""What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 
 _CHUNK_BYTES = 4 << 10
 """What is read for a single row that an index found."""
@@ -428,7 +425,7 @@ def grouped(
     bytes that are read of each part, see `work_of`. Of these, `always` (None: all) are read of every row, while the others are
     read of rows that satisfy the predicate, which are assumed to be few. With `whole`, no part is split.
     """
-    ends = np.cumsum(sizes + _OPEN_BYTES)
+    ends = np.cumsum(sizes + OPEN_BYTES)
     work = float(ends[-1]) if len(ends) else 0.0
     if 0 < work <= min(MIN_TASK_BYTES, max_bytes):
         return whole_pieces(starts, stops)
@@ -460,7 +457,7 @@ def grouped(
             place = min(closed, full)
         done = float(ends[place - 1]) if place else 0.0
         if row:
-            done = float(ends[place]) - _OPEN_BYTES - sizes[place] * (1 - row / (stops[place] - starts[place]))
+            done = float(ends[place]) - OPEN_BYTES - sizes[place] * (1 - row / (stops[place] - starts[place]))
         places.append(place)
         taken.append(row)
     return _pieces(starts, stops, np.array(places, np.int64), np.array(taken, np.int64))

@@ -46,8 +46,10 @@ class Projection:
     @classmethod
     def of(cls, schema: Schema) -> Projection:
         """The projection to `schema`, which stays in memory with it, unless its Arrow schema may change."""
+        if not schema.is_fixed:
+            return cls(schema)
         known: Projection | None = schema.derived.get(cls)
-        if known is None or known.target is not schema.to_arrow():
+        if known is None:
             known = schema.derived[cls] = cls(schema)
         return known
 

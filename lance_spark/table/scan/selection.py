@@ -90,7 +90,7 @@ class Selection:
         """The most rows whose predicate is evaluated at once. Who needs few rows does not wait for many."""
         return self._batch_rows if self._enough < WINDOW_ROWS else max(self._batch_rows, _EVALUATED_ROWS)
 
-    @property
+    @cached_property
     def all(self) -> Projection:
         """All fields that are read."""
         return Projection.of(self._fields)

@@ -33,6 +33,8 @@ from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import in_use
 
 _LOG = logging.getLogger(__name__)
+OPEN_BYTES = 256 << 10
+"""What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 _SMALL_BYTES = 1 << 20
 _FEW_ROWS = 1 << 12
 _AT_ONCE = 1 << 8
@@ -100,6 +102,11 @@ class ScanTask(NamedTuple):
     def fragment_ids(self) -> np.ndarray:
         """The id of the fragment of each part. None is parsed."""
         return self.pool.fragments.ids[self.start : self.stop]
+
+    @property
+    def work(self) -> int:
+        """The bytes to be read: at least one of each row, and `OPEN_BYTES` for each fragment that is opened."""
+        return max(self.num_bytes, self.num_rows) + (self.stop - self.start) * OPEN_BYTES
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _task, (self.common.pickled, self.pool.packed(self.start, self.stop), self.num_rows, self.num_bytes)
@@ -239,7 +246,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
         enough = WINDOW_ROWS if task.common.limit is None else task.common.offset + task.common.limit
         selection = Selection(task.common.predicate, task.fields, task.given, task.common.batch_rows, enough)
     for at_once, parts in groupby(task.parts, lambda part: selection is not None and _is_read_at_once(part)):
-        batches = _parts(task, parts, selection, at_once, cost)
+        batches = _parts(task, parts, given, selection, at_once, cost)
         if selection is None or not at_once:
             yield from batches
             continue
@@ -254,10 +261,9 @@ def _is_read_at_once(part: Part) -> bool:
 
 
 def _parts(
-    task: ScanTask, parts: Iterable[Part], selection: Selection | None, at_once: bool, cost: Cost
+    task: ScanTask, parts: Iterable[Part], given: Projection, selection: Selection | None, at_once: bool, cost: Cost
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows of parts that satisfy the predicate, or if `at_once` all of their rows, with all columns that are read."""
-    given = Projection.of(task.given)
+    """The rows of parts that satisfy the predicate, as `given`; or if `at_once` all of their rows, with all columns that are read."""
     most = task.common.batch_rows if selection is None else selection.at_once_rows
     pace: dict[Projection, int] = {}
     # Who needs few rows does not wait for many files.

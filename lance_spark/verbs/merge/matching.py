@@ -40,7 +40,7 @@ from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.verbs.condition import Condition
-from lance_spark.verbs.job import run_tasks
+from lance_spark.verbs.job import nearby
 from lance_spark.verbs.target import Target
 
 if TYPE_CHECKING:
@@ -220,9 +220,10 @@ def rows_with_keys(target: Target, snapshot: Snapshot, names: Sequence[str], key
     columns = tuple(quoted([name]) for name in names)
     plan = ScanPlan(columns=columns, with_row_address=True)
     conversion = Conversion(promised(to_spark(ScanPlan(columns=columns).schema(snapshot))))
-    tasks = [task for task in plan_tasks(snapshot, plan, target.cores()) if task.parts]
+    runner = nearby(target.spark, target.cores())
+    tasks = [task for task in plan_tasks(snapshot, plan, runner.cores) if task.parts]
     found: dict[int, BitMap] = {}
-    for part in run_tasks(target.spark, tasks, _Find(keys, conversion), target.cores()):
+    for part in runner.run(tasks, _Find(keys, conversion)):
         for fragment_id, data in part.items():
             found[fragment_id] = found.get(fragment_id, BitMap()) | BitMap.deserialize(data)
     return found

@@ -19,19 +19,18 @@ from lance_spark.table.changes.merge.pairing import ByCondition
 from lance_spark.table.changes.merge.rows import MergeRows, ambiguous_row, merge_in_tasks, plan_merge, table_bytes
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
-from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.collect import collected
-from lance_spark.verbs.job import OnExecutors
+from lance_spark.verbs.job import OnExecutors, nearby
 from lance_spark.verbs.merge.clauses import Merge, key_columns, key_of
 from lance_spark.verbs.merge.join import plan_join
 from lance_spark.verbs.merge.pairs import OwnMerge, own_merge
 
 _UNNAMED = "__lance_target"
 
-_HERE_SCANNED, _HERE_BYTES = 64 << 20, 256 << 20
-"""Tables with at most so many bytes, of which so many are scanned, are merged on the driver, which takes less time than a Spark job."""
+_HERE_BYTES = 256 << 20
+"""Tables with at most so many bytes are merged on the driver if the scan for matching rows is small: any of them may change."""
 
 
 def merge(merge: Merge, options: WriteOptions) -> RowChanges:
@@ -57,10 +56,9 @@ def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot
     spark, cores, rows = merge.target.spark, merge.target.cores(), MergeRows(ByCondition(source, own.on), own.clauses)
 
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
-        tasks = plan_merge(rows, snapshot, cores)
-        here = sum(task.num_bytes for task in tasks) <= _HERE_SCANNED and table_bytes(snapshot) <= _HERE_BYTES
+        runner = nearby(spark, cores) if table_bytes(snapshot) <= _HERE_BYTES else OnExecutors(spark, cores)
         try:
-            return merge_in_tasks(rows, snapshot, delta, Here() if here else OnExecutors(spark, cores), tasks)
+            return merge_in_tasks(rows, snapshot, delta, runner, plan_merge(rows, snapshot, cores))
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 

@@ -59,6 +59,9 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     return loaded.has("metadata") ? NamedTable.inner(loaded, "lance_metadata") : new NamedTable(name + "." + id, loaded);
   }
 
+  /** False for a table whose files are gone, so that CREATE TABLE can make it again. */
+  public boolean tableExists(Identifier id) { return python.ask("exists", PlanJson.object(), id).asBoolean(); }
+
   /** What DESCRIBE EXTENDED shows besides the properties of a table. */
   Map details(Identifier id) { return CatalogPython.texts(python.ask("details", PlanJson.object(), id)); }
 

@@ -1,0 +1,34 @@
+package lancespark;
+
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.DropTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The optimizer rule for DROP TABLE on a LanceCatalog. Spark drops what `tableExists` knows, and creates what it does not know; a table that is
+ * only declared, or whose files are gone, can be both dropped and created.
+ */
+public class DroppedTables extends Rule {
+  public DroppedTables() {}
+
+  public String ruleName() { return "lance_spark.DroppedTables"; }
+
+  public TreeNode apply(TreeNode plan) {
+    if (!(plan instanceof DropTable) || !(((DropTable) plan).child() instanceof ResolvedIdentifier)) return plan;
+    ResolvedIdentifier name = (ResolvedIdentifier) ((DropTable) plan).child();
+    if (!(name.catalog() instanceof LanceCatalog) || name.catalog() instanceof NamedTables) return plan;
+    LogicalPlan named = (LogicalPlan) SparkInternals.with((scala.Product) name, "catalog", new NamedTables((LanceCatalog) name.catalog()));
+    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", named);
+  }
+}
+
+/** The catalog for a DROP TABLE. */
+class NamedTables extends LanceCatalog {
+  NamedTables(LanceCatalog catalog) { initialize(catalog.name(), new CaseInsensitiveStringMap(catalog.settings())); }
+
+  public boolean tableExists(Identifier id) { return python.ask("is_named", PlanJson.object(), id).asBoolean(); }
+}
