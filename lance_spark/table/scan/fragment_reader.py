@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import keep
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.file.data_file import open_data_file
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.file.data_file import open_data_files
 from lance_spark.file.held_file import HeldFile, HeldReader
 from lance_spark.file.overlaid import has_overlays, overlaid
 from lance_spark.metadata.deletion_file import read_deletions
@@ -39,6 +39,7 @@ from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Field
+from lance_spark.storage.store import Store
 from lance_spark.table.scan.projection import Projection, projected
 
 if TYPE_CHECKING:
@@ -123,10 +124,8 @@ class FragmentReader:
             target = columns.target
             for i, (field, t) in enumerate(columns.shown):
                 part = parts.get(field.id)
-                if field.id == ROW_FILE:
-                    arrays.append(pa.StructArray.from_arrays([self._of_file(f.id, chosen) for f in field.children], fields=list(t)))
-                elif field.id in ROW_COLUMN_IDS:
-                    arrays.append(self._row_column(field.id, chosen))
+                if field.id in ROW_COLUMN_IDS:
+                    arrays.append(self.calculated(field, t, chosen))
                 elif part is not None and with_dictionaries and _is_dictionary_of(part, t):
                     arrays.append(part)
                     target = target.set(i, target.field(i).with_type(part.type))
@@ -157,8 +156,13 @@ class FragmentReader:
         live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
         return spans.both(spans.from_rows(positions), live)
 
+    def calculated(self, field: Field, t: pa.DataType, rows: Rows) -> pa.Array:
+        """The values of a calculated column (see `row_columns`) for these rows of the files, of its type `t`."""
+        if field.id == ROW_FILE:
+            return pa.StructArray.from_arrays([self._of_file(f.id, rows) for f in field.children], fields=list(t))
+        return self._row_column(field.id, rows)
+
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
-        """The values of a calculated column for these rows of the files."""
         fragment = self._fragment
         if isinstance(fragment, LogFragment) and not (fragment.has_addresses and field_id == ROW_ADDRESS):
             return pa.nulls(len(rows), pa.uint64())
@@ -213,14 +217,26 @@ class FragmentReader:
                     parts.setdefault(field.id, []).append(array)
             yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
 
+    @staticmethod
+    def open_only_files(readers: Sequence[FragmentReader]) -> list[DataFileReader]:
+        """Open the only data file of each of `readers`, which have the same locations, together. They are read now, so none is kept."""
+        files = [reader._fragment.files[0] for reader in readers]
+        if any(file.path not in reader._files for reader, file in zip(readers, files)):
+            for reader, file, opened in zip(readers, files, _opened(files, readers[0]._locations)):
+                reader._checked(file, opened)
+        return [reader._files[file.path] for reader, file in zip(readers, files)]  # type: ignore[misc]
+
     def _open(self, file: DataFile) -> DataFileReader | HeldReader:
         if file.path not in self._files:
-            reader = HeldReader(file) if isinstance(file, HeldFile) else _open(file, self._locations)
-            if reader.num_rows != self._total:
-                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
-            file.check_version(reader.version)
-            self._files[file.path] = reader
+            self._checked(file, HeldReader(file) if isinstance(file, HeldFile) else _open(file, self._locations))
         return self._files[file.path]
+
+    def _checked(self, file: DataFile, reader: DataFileReader | HeldReader) -> None:
+        """Keep an open file that has the rows of the fragment."""
+        if reader.num_rows != self._total:
+            raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
+        file.check_version(reader.version)
+        self._files[file.path] = reader
 
     def _open_overlay(self, file: DataFile) -> DataFileReader:
         if file.path not in self._overlays:
@@ -275,20 +291,32 @@ def _numbers(rows: Rows) -> np.ndarray:
 
 def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
-    # Writers of 0.1 files recorded the size before the file was complete.
-    size = None if file.is_legacy else file.size
-
     new: list[DataFileReader] = []
 
     def opened() -> DataFileReader:
-        new.append(open_data_file(store, path, size, locations.external_blobs, locations.verify_checksums))
+        new.extend(_opened([file], locations))
         return new[0].again()
 
-    try:
-        known = locations.kept.get(("file", store.uri, path), opened, lambda reader: reader.nbytes)
-        return new[0] if new else known.again()
-    except FileNotFoundError as e:
-        raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
+    known = locations.kept.get(("file", store.uri, path), opened, lambda reader: reader.nbytes)
+    return new[0] if new else known.again()
+
+
+def _opened(files: Sequence[DataFile], locations: Locations) -> list[DataFileReader]:
+    """Open data files, those of one store together."""
+    found: dict[int, DataFileReader] = {}
+    stores: dict[str, tuple[Store, list[int], list[tuple[str, int | None]]]] = {}
+    for i, file in enumerate(files):
+        store, path = locations.data_file(file)
+        _, numbers, wanted = stores.setdefault(store.uri, (store, [], []))
+        numbers.append(i)
+        # Writers of 0.1 files recorded the size before the file was complete.
+        wanted.append((path, None if file.is_legacy else file.size))
+    for store, numbers, wanted in stores.values():
+        try:
+            found.update(zip(numbers, open_data_files(store, wanted, locations.external_blobs, locations.verify_checksums)))
+        except MissingFileError as e:
+            raise CorruptFileError(f"the data file {e.filename} is missing") from e
+    return [found[i] for i in range(len(files))]
 
 
 def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:

@@ -14,7 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import DataFile
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
+from lance_spark.schema.structure_leaves import lacks_structure, with_structure_leaves
 
 
 @dataclass(frozen=True)
