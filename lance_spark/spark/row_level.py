@@ -27,7 +27,7 @@ from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.writer import abort_job, no_message
+from lance_spark.spark.writer import FEW_CHANGES_MARK, RowsMessage, abort_job, no_message
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.column_files import ColumnFile, column_target, write_columns
 from lance_spark.table.changes.columns_in_place import InPlace, columns_of, is_possible
@@ -65,6 +65,7 @@ class RowLevelWriter(DataSourceArrowWriter):
             raise CommitConflictError(
                 f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True
             )
+        self._mark = FEW_CHANGES_MARK
         self._command = command
         self._noted = {**options.write.noted, **command.properties}
         schema = snapshot.manifest.schema
@@ -85,11 +86,13 @@ class RowLevelWriter(DataSourceArrowWriter):
         """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
         start_planning()
         target = self._target
-        parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
         try:
             with on_refusal(partial(discard_job, target.write)):
-                if len(parts) < len(messages):
-                    raise no_message(len(messages) - len(parts), len(messages))
+                if (count := messages.count(None)) > 0:
+                    raise no_message(count, len(messages))
+                parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
+                few = [pa.ipc.open_stream(m.rows) for m in messages if isinstance(m, RowsMessage) and m.rows]
+                parts += [write_rows(target, map(_with_operation, rows)) for rows in few]
                 intent = Intent(self._command.condition, assigned_ids(target.write.schema, target.assigned))
                 plan = DeltaPlan(target.snapshot, lambda _: parts, intent, target.assigned, target.key, target.repeats)
                 written = plan.write(target.write)

@@ -30,7 +30,8 @@ from lance_spark.table.write import write
 STOPPED_AFTER_S = 5.0
 """Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
 _FEW_ROWS_MARK = b"LanceFewRows:"
-"""PythonWriterFactory.java looks for it in the pickles of writers: `commit` takes rows, too."""
+FEW_CHANGES_MARK = _FEW_ROWS_MARK + b"changes"
+"""PythonWriterFactory.java looks for these in the pickles of writers: `commit` takes rows, or the delta rows of a command, too."""
 
 
 @dataclass

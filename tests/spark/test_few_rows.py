@@ -61,3 +61,26 @@ def test_what_refuses_few_rows_deletes_the_files_of_all_tasks(spark: SparkSessio
         rows.write.format("lance").mode("overwrite").option("replaceWhere", "id < 150").save(uri)
     assert sorted(Path(uri).glob("data/*")) == files
     assert Dataset.open(uri).version == 2
+
+
+def test_few_delta_rows_start_no_worker_and_are_counted_by_what_they_do(spark: SparkSession, uri: str) -> None:
+    Dataset.write(uri, spark.range(100).selectExpr("id", "id AS v").toArrow(), max_rows_per_file=50)
+    spark.read.format("lance").load(uri).createOrReplaceTempView("few")
+    source = "SELECT id * 33 AS id FROM range(5)"
+    spark.sql(
+        f"MERGE INTO few t USING ({source}) s ON t.id = s.id WHEN MATCHED AND s.id = 0 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET v = -s.id WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 7)"
+    )
+    assert sent_to_workers(spark) == "0.0 B"
+    found = written(spark)
+    assert [found[name] for name in ("files written", "rows written", "rows deleted", "rows updated", "rows inserted")] == list("24131")
+    table = lance.dataset(uri)
+    table.validate()
+    changed = {row["id"]: row["v"] for row in table.to_table().to_pylist() if row["id"] != row["v"]}
+    assert (changed, table.count_rows(), table.count_rows("id = 0")) == ({33: -33, 66: -66, 99: -99, 132: 7}, 100, 0)
+    for statement, expected in (("UPDATE few SET v = 0 WHERE id IN (1, 6)", "120"), ("DELETE FROM few WHERE id IN (2, 61)", "002")):
+        spark.sql(statement)
+        found = written(spark)
+        assert sent_to_workers(spark) == "0.0 B"
+        assert [found.get(name, "0") for name in ("files written", "rows updated", "rows deleted")] == list(expected)
+    assert (lance.dataset(uri).count_rows("v = 0"), lance.dataset(uri).count_rows()) == (2, 98)

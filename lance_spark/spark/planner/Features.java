@@ -327,6 +327,7 @@ public class Features {
 
   private static final String[][] COLUMNAR = {
     { CATALYST + "InternalRow", "copy/0" },
+    { CATALYST + "expressions.SpecializedGetters", "getInt/1" },
     { "org.apache.spark.InterruptibleIterator", "delegate/0" },
     { "org.apache.spark.api.python.BasePythonRunner$ReaderIterator", ".worker" },
     { "org.apache.spark.api.python.PythonWorker", "channel/0" },

@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -24,7 +25,9 @@ final class FewRows {
   /** Of a row whose size is unknown. */
   private static final long ROW_BYTES = 1 << 10;
   /** In the order of the report: lance_spark.spark.workers.metrics. */
-  private static final int NUMBERS = 8, ROWS_AT = 2;
+  private static final int NUMBERS = 8, ROWS_AT = 2, DELETED_AT = 5, INSERTED_AT = 7;
+  /** The column of Spark's delta rows with numbers from 1 on: delete, update, insert, insert again. If a MERGE only inserts rows, it is not there. */
+  private static final String OPERATION = "__row_operation";
   private final List rows = new ArrayList();
   private final Iterator rest;
   private final boolean all;
@@ -48,12 +51,12 @@ final class FewRows {
   Iterator iterator() { return new Chain(rows.iterator(), rest); }
 
   /** A pickle of lance_spark.spark.writer.RowsMessage, in protocol 3. */
-  WriterCommitMessage message(StructType schema) throws IOException {
+  WriterCommitMessage message(StructType schema, boolean areChanges) throws IOException {
     ByteArrayOutputStream out = new ByteArrayOutputStream();
     out.write(new byte[] { (byte) 0x80, 3 });
     out.write("clance_spark.spark.writer\nRowsMessage\n".getBytes(StandardCharsets.US_ASCII));
     writeSized(out, stream(schema));
-    writeSized(out, report());
+    writeSized(out, report(schema, areChanges));
     out.write(new byte[] { (byte) 0x86, 'R', '.' });
     return new PythonWriterCommitMessage(out.toByteArray());
   }
@@ -65,11 +68,17 @@ final class FewRows {
     return (byte[]) ArrowConverters$.MODULE$.toBatchWithSchemaIterator(source, schema, ROWS, Long.MAX_VALUE, "UTC", false, false).next();
   }
 
-  /** The rows, and the file that they will be in. */
-  private byte[] report() throws IOException {
+  /** The rows, and the files that they will be in. Of delta rows, updated ones are in one file, inserted ones in another, deleted ones in none. */
+  private byte[] report(StructType schema, boolean areChanges) throws IOException {
     long[] numbers = new long[NUMBERS];
-    numbers[0] = rows.isEmpty() ? 0 : 1;
-    numbers[ROWS_AT] = rows.size();
+    int operation = Arrays.asList(schema.fieldNames()).indexOf(OPERATION);
+    for (int i = 0; areChanges && i < rows.size(); i++) {
+      int kind = operation < 0 ? INSERTED_AT : ((InternalRow) rows.get(i)).getInt(operation);
+      numbers[Math.min(DELETED_AT + kind - 1, INSERTED_AT)]++;
+    }
+    long moved = numbers[DELETED_AT + 1];
+    numbers[ROWS_AT] = rows.size() - numbers[DELETED_AT];
+    numbers[0] = (moved > 0 ? 1 : 0) + (numbers[ROWS_AT] > moved ? 1 : 0);
     ByteArrayOutputStream out = new ByteArrayOutputStream();
     out.write("LanceWritten:".getBytes(StandardCharsets.US_ASCII));
     for (int i = 0; i < NUMBERS; i++) for (int shift = 0; shift < 64; shift += 8) out.write((int) (numbers[i] >> shift));

@@ -16,13 +16,15 @@ import scala.jdk.javaapi.CollectionConverters;
 final class PythonWriter implements DataWriter {
   private final PythonTask worker;
   private final StructType few;
+  private final boolean areChanges;
   private WriterCommitMessage message;
   private boolean isStarted = false;
 
-  /** `few` is the schema of rows which the process that commits writes if they are few; null if the worker writes all. */
-  PythonWriter(PythonTask worker, StructType few) {
+  /** `few` is the schema of rows which the process that commits writes if they are few; null if the worker writes all. They may be delta rows. */
+  PythonWriter(PythonTask worker, StructType few, boolean areChanges) {
     this.worker = worker;
     this.few = few;
+    this.areChanges = areChanges;
   }
 
   public void writeAll(Iterator rows) {
@@ -30,7 +32,7 @@ final class PythonWriter implements DataWriter {
       if (few != null) {
         FewRows first = new FewRows(rows);
         if (first.areAll()) {
-          message = first.message(few);
+          message = first.message(few, areChanges);
           return;
         }
         rows = first.iterator();

@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.Platform;
 /** Makes writers in the place of Spark's own factory for Python sources. Executors load this class. */
 public final class PythonWriterFactory implements DataWriterFactory {
   /** In the pickles of writers whose `commit` writes the rows of tasks that have few (lance_spark.spark.writer). */
-  private static final byte[] FEW_ROWS_MARK = Marks.mark("LanceFewRows:");
+  private static final byte[] FEW_ROWS_MARK = Marks.mark("LanceFewRows:"), FEW_CHANGES_MARK = Marks.mark("LanceFewRows:changes");
   private final PythonBatchWriterFactory inner;
   private final boolean hasFewTasks;
 
@@ -25,7 +25,8 @@ public final class PythonWriterFactory implements DataWriterFactory {
       Object output = PythonTask.schema("writeOutputSchema");
       PythonTask worker = new PythonTask(inner.source(), inner.pickledWriteFunc(), "write_to_data_source", inner.inputSchema(), output, ids);
       boolean mayBeFew = hasFewTasks && Marks.after(inner.pickledWriteFunc(), FEW_ROWS_MARK, 0) >= 0;
-      return new PythonWriter(worker, mayBeFew ? inner.inputSchema() : null);
+      boolean areChanges = mayBeFew && Marks.after(inner.pickledWriteFunc(), FEW_CHANGES_MARK, 0) >= 0;
+      return new PythonWriter(worker, mayBeFew ? inner.inputSchema() : null, areChanges);
     } catch (Exception e) {
       Platform.throwException(e);
       return null;
