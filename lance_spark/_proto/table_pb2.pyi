@@ -381,16 +381,18 @@ class CompactedSsTable(_message.Message):
     def __init__(self, shard_id: _Optional[_Union[UUID, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class ShardManifest(_message.Message):
-    __slots__ = ("version", "replay_after_wal_entry_position", "sstables", "shard_id")
+    __slots__ = ("version", "replay_after_wal_entry_position", "current_generation", "sstables", "shard_id")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REPLAY_AFTER_WAL_ENTRY_POSITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_GENERATION_FIELD_NUMBER: _ClassVar[int]
     SSTABLES_FIELD_NUMBER: _ClassVar[int]
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     version: int
     replay_after_wal_entry_position: int
+    current_generation: int
     sstables: _containers.RepeatedCompositeFieldContainer[SsTable]
     shard_id: UUID
-    def __init__(self, version: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_id: _Optional[_Union[UUID, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., current_generation: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_id: _Optional[_Union[UUID, _Mapping]] = ...) -> None: ...
 
 class SsTable(_message.Message):
     __slots__ = ("generation", "path")

@@ -1,9 +1,10 @@
 """The shards of a table's write-ahead log (MemWAL), and which of them have rows that are not in the table.
 
 Implements "Shard Manifest" and "WAL Storage Layout" of the MemTable and WAL specification. `_mem_wal/{shard}/` is written by one writer at
-a time. `manifest/{version}.binpb` names its SSTables, and the last entry of the log that they contain; `wal/{position}.arrow` are the
-entries. In both names, the number has its 64 bits in reverse order. The entry `__lance_mem_wal` in the table's index section says which
-SSTables were merged into the table.
+a time. `manifest/{version}.binpb` names its SSTables, and the position of an entry of the log up to which they contain all entries;
+`wal/{position}.arrow` are the entries. In both names, the number has its 64 bits in reverse order. An SSTable may contain later entries,
+too, which were written when it was begun: each entry notes the generation to which it belongs. The entry `__lance_mem_wal` in the table's
+index section says which SSTables were merged into the table.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.buffers.messages import parse_message
 from lance_spark.display.words import counted
 from lance_spark.errors import CorruptFileError, LanceError
@@ -36,6 +38,8 @@ _CONNECTIONS = 8
 _ENTRY = ".arrow"
 _MOST_ENTRY_BYTES = 4096
 """An entry that only marks where a new writer took over has no columns; such entries have about 200 bytes."""
+_HEAD_BYTES = 64 << 10
+"""An entry begins with its schema and metadata, which take less space in most tables."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,11 @@ def _shard(store: Store, name: str, merged: int) -> Shard:
             raise CorruptFileError(
                 f"{store.uri}/{shard.entry(expected)}: this entry of the write-ahead log is missing, but there are later ones"
             )
-    return replace(shard, entries=tuple(range(first, entries[-1] + 1))) if entries else shard
+    if not entries:
+        return shard
+    while first <= entries[-1] and _is_in(store, shard.entry(first), manifest.current_generation):
+        first += 1
+    return replace(shard, entries=tuple(range(first, entries[-1] + 1)))
 
 
 def _numbered(store: Store, folder: str, suffix: str) -> Iterator[int]:
@@ -182,10 +190,30 @@ def _numbered(store: Store, folder: str, suffix: str) -> Iterator[int]:
 
 def _is_mark(store: Store, path: str) -> bool:
     """Whether an entry only marks where a new writer took over."""
-    if store.size(path) > _MOST_ENTRY_BYTES:
+    return store.size(path) <= _MOST_ENTRY_BYTES and b"fence_sentinel" in _metadata(store, path)
+
+
+def _is_in(store: Store, path: str, current: int) -> bool:
+    """Whether an SSTable contains an entry: whether it notes a generation that is older than the shard's `current` one."""
+    # The first generation is 1, and none is older.
+    if current <= 1:
         return False
+    generation = _metadata(store, path).get(b"generation", b"")
+    return generation.isdigit() and int(generation) < current
+
+
+def _metadata(store: Store, path: str) -> Mapping[bytes, bytes]:
+    """What an entry notes about itself."""
     try:
-        with pa.ipc.open_stream(store.read(path)) as stream:
-            return b"fence_sentinel" in (stream.schema.metadata or {})
+        size = store.size(path)
+        try:
+            (head,) = store.read_ranges(path, [ByteRange(0, min(size, _HEAD_BYTES))])
+            stream = pa.ipc.open_stream(head)
+        except pa.ArrowException:
+            if size <= _HEAD_BYTES:
+                raise
+            stream = pa.ipc.open_stream(store.read(path))
+        with stream:
+            return stream.schema.metadata or {}
     except pa.ArrowException as e:
         raise CorruptFileError(f"{store.uri}/{path}: not a valid entry of a write-ahead log: {e}") from e

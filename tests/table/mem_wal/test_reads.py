@@ -14,6 +14,7 @@ import pytest
 from lance.mem_wal import LsmScanner, ShardSnapshot
 
 from lance_spark import Dataset
+from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, UnsupportedFeatureError
 from tests import write_ahead_logs as logs
 
@@ -208,6 +209,23 @@ def test_a_generation_that_was_merged_does_not_undo_later_changes_of_its_rows(ur
     assert logs.all_rows(uri, shard) == [1, 2, 3, 4, 5], "pylance's writer finds the deleted row"
     table.merge_mem_wal()
     assert dict(zip(*lance.dataset(uri).to_table(["id", "v"]).to_pydict().values())) == rows
+
+
+def test_entries_that_a_writer_put_while_it_began_an_sstable_are_not_read_again(uri: str) -> None:
+    shard = logs.flushed(uri, 3)
+    logs.flushed(uri, 4, shard=shard)
+    latest = max(Path(uri, "_mem_wal", shard, "manifest").glob("*.binpb"), key=lambda path: path.stem[::-1])
+    manifest = pb.ShardManifest.FromString(latest.read_bytes())
+    # As pylance notes it if the last entry is written while the SSTable begins.
+    manifest.replay_after_wal_entry_position -= 1
+    latest.write_bytes(manifest.SerializeToString())
+    Dataset.open(uri).merge_mem_wal()
+    lance.dataset(uri).delete("id = 4")
+    assert Dataset.open(uri).to_table(["id"]).to_pydict() == {"id": [1, 2, 3]}
+    logs.flushed(uri, shard=shard)
+    assert len([*Path(uri, "_mem_wal", shard).glob("*_gen_*")]) == 2, "pylance's writer does not replay the entry"
+    with logs.unflushed(uri, 4, shard=shard):
+        assert sorted(Dataset.open(uri).to_table(["id"])["id"].to_pylist()) == [1, 2, 3, 4]
 
 
 def test_rows_of_the_log_have_no_ids_addresses_and_versions(uri: str) -> None:
