@@ -181,6 +181,10 @@ Milliseconds, the median of {rounds} alternating rounds on a local disk. *Open* 
 
 Milliseconds, the median of {growth.ROUNDS} alternating rounds on a local disk.
 
+The first write with a `txnAppId` after versions of other writers reads the transactions of all these versions, and this once: any of them
+may have such a number among its properties, which other writers let their users set, and no manifest tells that none has. What is found
+is recorded in the manifest that the write makes, so that later writes, also those of other applications, read no history.
+
 {markdown(growth.HEADS, growth_lines)}
 
 ## Many small tasks

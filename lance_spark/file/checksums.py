@@ -12,6 +12,7 @@ import struct
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -227,10 +228,26 @@ class Checksums:
         self.num_sidecars = num_sidecars
         self._data = _Section(0, table.start, table.start)
         self._metadata = _Section(table.start, trailer_at, None)
+        self._table_size = table.stop - table.start
         self._sidecars: dict[int, _Section] = {}
-        # The system allocates memory only when it is written to.
-        self._table = np.zeros(table.stop - table.start, np.uint8)
-        self._loaded = np.zeros(_count(len(self._table), block), bool)
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        """The checksum table as far as it is `_loaded`. The system allocates memory only when it is written to."""
+        return np.zeros(self._table_size, np.uint8)
+
+    @cached_property
+    def _loaded(self) -> np.ndarray:
+        """For each block of the table: whether it has been read."""
+        return np.zeros(_count(self._table_size, self._block), bool)
+
+    def are_those_of(self, file: Bytes) -> bool:
+        """Whether the bytes of a whole file, which has no sidecars, have these checksums."""
+        start, block = self._data.stop, self._block
+        sums = np.frombuffer(file, "<u4", _count(start, block), start)
+        if crc32c_of_blocks([file[:start]], block) != sums.tolist():
+            return False
+        return bool(crc32c_of_blocks([file[start : self._metadata.stop]], block) == self._trailer_sums.tolist())
 
     def read(self, ranges: Sequence[ByteRange]) -> Steps[list[Bytes]]:
         """The bytes of each range, checked unless they are external. Asks for whole blocks. Raises ChecksumError."""

@@ -5,10 +5,13 @@ They are imported with the first file. Opening a table and planning a scan need 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.schema.storage_version import StorageVersion
 from lance_spark.storage.store import Store
 
@@ -27,6 +30,22 @@ def open_data_file(
     from lance_spark.file.reader import read_data_file
 
     return read_data_file(store, path, size, external, verify_checksums)
+
+
+def open_data_files(
+    store: Store, files: Sequence[tuple[str, int | None]], external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True
+) -> list[DataFileReader]:
+    """The readers of several data files, by path and size; see `file.reader.read_data_files`, which it is."""
+    from lance_spark.file.reader import read_data_files
+
+    return read_data_files(store, files, external, verify_checksums)
+
+
+def read_together(files: Sequence[DataFileReader], fields: Sequence[Field], columns: Mapping[int, int]) -> list[pa.Array]:
+    """All rows of many small files; see `file.together.read_together`, which it is."""
+    from lance_spark.file import together
+
+    return together.read_together(files, fields, columns)
 
 
 def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:

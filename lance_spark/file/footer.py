@@ -18,7 +18,6 @@ from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.reading import spans
 from lance_spark.reading.naming import checked
 from lance_spark.reading.steps import Column, Page, Steps
 from lance_spark.schema.field_messages import parse_fields
@@ -93,14 +92,16 @@ def read_footer(size: int) -> Steps[Footer]:
 
 def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
     """The (position, size) pairs of an offset table as (start, stop)."""
-    pairs = np.frombuffer(table.tobytes(), dtype="<u8").reshape(-1, 2)
+    pairs = table.view("<u8").reshape(-1, 2)
     # Compared before they are added, so that no sum overflows.
-    wrong = (pairs[:, 0] > limit) | (pairs[:, 1] > limit - np.minimum(pairs[:, 0], np.uint64(limit)))
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) is not within the file")
-    starts, sizes = pairs.astype(np.int64).T
-    return spans.of(starts, starts + sizes)
+    if len(pairs) and int(pairs[:, 0].max()) + int(pairs[:, 1].max()) > limit:
+        wrong = (pairs[:, 0] > limit) | (pairs[:, 1] > limit - np.minimum(pairs[:, 0], np.uint64(limit)))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) is not within the file")
+    entries = pairs.astype(np.int64)
+    entries[:, 1] += entries[:, 0]
+    return entries
 
 
 def read_descriptor(footer: Footer) -> Steps[Descriptor]:
@@ -117,7 +118,14 @@ def _descriptor(data: bytes) -> Descriptor:
     message = parse_message(file_pb2.FileDescriptor, data, "descriptor")
     if message.length >= 2**63:
         raise CorruptFileError(f"the file declares {message.length} rows")
-    return Descriptor(parse_fields(message.schema.fields, message.schema.metadata), message.length)
+    return Descriptor(_schema(message.schema.SerializeToString()), message.length)
+
+
+@lru_cache(4)
+def _schema(data: bytes) -> Schema:
+    """The schema in a message. Most files of a table have the same, but not the same number of rows."""
+    message = file_pb2.Schema.FromString(data)
+    return parse_fields(message.fields, message.metadata)
 
 
 def read_columns(footer: Footer, indices: Sequence[int]) -> Steps[list[Column]]:

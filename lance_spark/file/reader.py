@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import size_up_to
-from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
 from lance_spark.file.batch_limits import BatchLimits
 from lance_spark.file.checksums import ChecksumError, refuse_lost_trailer
 from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
-from lance_spark.file.source import Source, open_source
+from lance_spark.file.source import Source, open_sources
 from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
@@ -28,13 +28,13 @@ from lance_spark.layouts.nodes.page_layouts import has_values_in_nulls, parse_la
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.layouts.page_bounds import read_bounds
 from lance_spark.layouts.page_pruning import distinct_values
-from lance_spark.layouts.read_alike import open_alike
+from lance_spark.layouts.read_alike import open_alike, path_of
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.spans import Spans
-from lance_spark.reading.steps import Column, FieldReader, Rows, run, side_by_side
+from lance_spark.reading.steps import Column, FieldReader, Page, Rows, run, side_by_side
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.v0_1 import field as v0_1
@@ -56,6 +56,9 @@ _CHUNK_BYTES = 1 << 10
 _PAGES_NAMED = 5
 """Maximum number of pages in an error message."""
 
+PageInMemory = tuple[Page, Sequence[Bytes]]
+"""A page and its buffers."""
+
 Open = Callable[[Field, Mapping[int, Column], Spans, int], FieldReader]
 
 _OPEN_FIELD: dict[tuple[int, int], Open] = {
@@ -74,8 +77,19 @@ def read_data_file(
 
     `external` finds external blobs; `verify_checksums` compares what is read with the checksums of the file, if it has any.
     """
-    source = open_source(store, path, external, verify_checksums)
-    tail, actual = source.tail, source.size
+    return read_data_files(store, [(path, size)], external, verify_checksums)[0]
+
+
+def read_data_files(
+    store: Store, files: Sequence[tuple[str, int | None]], external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True
+) -> list[DataFileReader]:
+    """`read_data_file` of several files, by path and size."""
+    sources = open_sources(store, [path for path, _ in files], external, verify_checksums)
+    return [_opened(source, size, verify_checksums) for source, (_, size) in zip(sources, files)]
+
+
+def _opened(source: Source, size: int | None, verify_checksums: bool) -> DataFileReader:
+    path, tail, actual = source.path, source.tail, source.size
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
         # The size is not checked, because writers of about 0.30 recorded it before they wrote the metadata.
@@ -203,6 +217,31 @@ class DataFileReader:
         if missing := sorted(set(wanted.values()) - self._known.keys()):
             self._known.update(zip(missing, self._source.run("column metadata", read_columns(self._layout, missing))))
         return {i: self._known[c] for i, c in wanted.items()}
+
+    def pages_in_memory(self, fields: Sequence[Field], columns: Mapping[int, int]) -> list[PageInMemory | None]:
+        """The page of each of `fields` with its bytes, if all of the file is in memory; None for fields with more columns or pages.
+
+        Only for files of version 2.1 or later. Whoever decodes a page counts it.
+        """
+        source = self._source
+        if self.version not in GRAMMARS or len(source.tail) < source.size or not (source.is_checked or source.checksums is None):
+            return [None] * len(fields)
+        metadata = self._columns(fields, columns)
+        found: list[PageInMemory | None] = []
+        for field in fields:
+            path = path_of(field)
+            column = None if path is None else metadata.get(path[-1].id)
+            if column is None or len(column.pages) != 1 or column.pages[0].num_rows != self.num_rows:
+                found.append(None)
+            else:
+                found.append((column.pages[0], source.fetch(column.pages[0].buffers)))
+        return found
+
+    def count_page(self, leaf: int) -> None:
+        """Count the only page of the column of a leaf, by its field id, as read: see `pages_in_memory`."""
+        self.counts.pages_read += 1
+        self.counts.pages += leaf not in self._counted
+        self._counted.add(leaf)
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
         """The encoded pages of a column, in order; only for files of version 2.1 or later, whose pages are self-contained."""

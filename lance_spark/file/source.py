@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -13,40 +13,38 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.blob_file_names import sidecar_path
 from lance_spark.file.checksums import ChecksumError, Checksums, read_checksums
 from lance_spark.layouts.read_blob import ExternalRange, ManagedRange, SidecarRange, place
+from lance_spark.metadata.fragment import TAIL
 from lance_spark.metadata.locations import ExternalBlobs, managed_blob, no_external_blobs
 from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.steps import Counts, Steps, run
 from lance_spark.storage.store import Store
-
-_TAIL = 64 * 1024
-"""Bytes read from the end of a file at first: all metadata of most files, or a whole small file."""
 
 _NOTHING = np.empty(0, np.uint8)
 
 T = TypeVar("T")
 
 
-def open_source(store: Store, path: str, external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True) -> Source:
-    """The file at `path`, after reading its end. `external` and `verify_checksums` are those of `read_data_file`."""
-    tail, size = store.read_tail(path, _TAIL)
+def open_sources(
+    store: Store, paths: Sequence[str], external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True
+) -> list[Source]:
+    """The files at these paths, after reading their ends. `external` and `verify_checksums` are those of `read_data_file`."""
+    ends = store.read_tails(paths, TAIL)
+    return [_source(store, path, tail, size, external, verify_checksums) for path, (tail, size) in zip(paths, ends)]
+
+
+def _source(store: Store, path: str, tail: Bytes, size: int, external: ExternalBlobs, verify_checksums: bool) -> Source:
     source = Source(store, path, size, tail, external, Counts(len(tail), size))
     checksums = source.run("checksums", read_checksums(size)) if verify_checksums else None
     if checksums is None:
         return source
-    return replace(source, checksums=checksums, is_checked=len(tail) == size and _are_right(checksums, source))
-
-
-def _are_right(checksums: Checksums, source: Source) -> bool:
-    """Whether all bytes of a file in memory have these checksums. If not, or if it has sidecars, each read compares what it reads."""
-    try:
-        return not checksums.num_sidecars and source.run("checksums", checksums.check_all()) is None
-    except CorruptFileError:
-        return False
+    # If the file in memory is damaged, or if it has sidecars, each read compares what it reads.
+    is_checked = len(tail) == size and not checksums.num_sidecars and checksums.are_those_of(tail)
+    return Source(store, path, size, tail, external, source.counts, checksums, is_checked)
 
 
 def blob_source(store: Store, path: str, verify_checksums: bool = True) -> Source:
     """The file at `path`, for reading blobs only; its end is read only for its checksums."""
-    return open_source(store, path) if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), no_external_blobs)
+    return open_sources(store, [path])[0] if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), no_external_blobs)
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,11 @@ class Source:
         not_read: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             start, stop = wanted
-            if type(wanted) is ByteRange and 0 <= start <= stop <= first:
-                not_read.setdefault(self.path, []).append(i)
+            if type(wanted) is ByteRange and 0 <= start <= stop <= size:
+                if start < first:
+                    not_read.setdefault(self.path, []).append(i)
+                else:
+                    answers[i] = self.tail[start - first : stop - first]
             elif isinstance(wanted, ManagedRange):
                 not_read.setdefault(managed_blob(wanted.uri), []).append(i)
             elif isinstance(wanted, ExternalRange):
@@ -88,8 +89,6 @@ class Source:
                 not_read.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
             elif not 0 <= start <= stop <= size:
                 raise CorruptFileError(f"{self.path}: bytes {start} to {stop} are outside the file of {size} bytes")
-            elif start >= first:
-                answers[i] = self.tail[start - first : stop - first]
             else:
                 not_read.setdefault(self.path, []).append(i)
         for path, numbers in not_read.items():

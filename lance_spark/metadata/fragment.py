@@ -20,6 +20,9 @@ from lance_spark.schema.storage_version import V0_1, StorageVersion
 TOMBSTONE = -2
 """The field id of a column whose values have moved to another file of the fragment."""
 
+TAIL = 64 << 10
+"""Bytes that are read from the end of a data file when it is opened: all metadata of most files, or a whole small file."""
+
 _UNSAID = (0, 0)
 _V2_0 = frozenset({(0, 3), (2, 0)})
 

@@ -147,6 +147,11 @@ class Schema:
         return pa.schema([_shown(f) for f in self.fields], dict(self.metadata) or None)
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether the Arrow schema does not depend on the extension types that are registered."""
+        return self._plain is not None
+
+    @property
     def names(self) -> list[str]:
         return [f.name for f in self.fields]
 

@@ -8,6 +8,7 @@ import json
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -48,6 +49,8 @@ _NO_BUCKET = "the bucket or container does not exist"
 _GONE_FOLDER = "its folder was removed during the write: the table was dropped"
 _NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
 _MAX_READ = 32 << 20
+_CONNECTIONS = 32
+"""Maximum number of concurrent reads of different files."""
 _KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
 """Process, kind, bucket and endpoint of stores that are known to honour conditional puts."""
 
@@ -158,6 +161,13 @@ class Store:
             data, size = self._files().read_tail(full, n)
         self._count(1, len(data))
         return data, size
+
+    def read_tails(self, paths: Sequence[str], n: int) -> list[tuple[Bytes, int]]:
+        """`read_tail` of several files. Remote ones are read concurrently."""
+        if self.location.kind in ("file", "memory") or len(paths) < 2:
+            return [self.read_tail(path, n) for path in paths]
+        with waiting(), ThreadPoolExecutor(min(len(paths), _CONNECTIONS)) as threads:
+            return list(threads.map(lambda path: self.read_tail(path, n), paths))
 
     def read_end(self, path: str, n: int) -> Bytes:
         """Read the last `n` bytes, or the whole file if it is smaller: one request, unlike `read_tail`."""

@@ -22,7 +22,7 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.checksums import _TRAILER, BLOCK
 from lance_spark.file.data_file import open_data_file
 from lance_spark.file.footer import FOOTER
-from lance_spark.file.source import open_source
+from lance_spark.file.source import open_sources
 from lance_spark.storage.store import Store
 from tests.file.damage import VERSIONS, Written, changed, every_type, flipped
 
@@ -261,7 +261,7 @@ def test_rewriting_a_file_leaves_no_stale_checksum(mode: str, version: str, tmp_
     assert dataset.scan().to_table().equals(lance.dataset(uri).to_table())
     store = dataset.snapshot.store
     files = [f"data/{file.path}" for fragment in dataset.snapshot.manifest.fragments for file in fragment.files]
-    assert [open_source(store, path).checksums for path in files] == [None] * len(files)
+    assert [source.checksums for source in open_sources(store, files)] == [None] * len(files)
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -47,6 +47,15 @@ def test_files_are_read_back_whole_in_ranges_and_from_the_end(store: Store) -> N
     assert (bytes(tail), size) == (data, len(data))
 
 
+def test_the_ends_of_many_files_are_read_in_their_order(store: Store) -> None:
+    for i in range(50):
+        store.put(f"data/{i}", bytes([i]) * (i + 1))
+    tails = store.read_tails([f"data/{i}" for i in range(50)], 10)
+    assert [(bytes(tail), size) for tail, size in tails] == [(bytes([i]) * min(i + 1, 10), i + 1) for i in range(50)]
+    with pytest.raises(FileNotFoundError, match="data/missing"):
+        store.read_tails(["data/0", "data/missing"], 10)
+
+
 def test_a_folder_is_listed_with_its_folders_and_deleted_with_all_that_is_in_it(store: Store) -> None:
     for path in ("a/x", "a/b/y", "a/b/c/z", "ab/x"):
         store.put(path, b"data")

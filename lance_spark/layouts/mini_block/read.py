@@ -99,19 +99,32 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     return nest(path, slots, leaf), rows if picked else fetched.rows
 
 
-def decode_pages(layout: MiniBlock, words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType) -> pa.Array:
-    """The values of pages of one layout with a single chunk and no lists each, one after the other; `words` are those of the chunks."""
-    assert layout.num_items is not None
-    numbers = np.concatenate(words).view(f"<u{4 if layout.large else 2}").astype(np.int64)
+def decode_pages(
+    layout: MiniBlock, items: Sequence[int], words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType
+) -> pa.Array:
+    """The values of whole pages, one after the other, which have one layout, without a dictionary, but for their numbers of `items`.
+
+    `words` are those of the chunks of each page, and `chunks` all chunks of each.
+    """
+    numbers = _words(layout, np.concatenate(words)).astype(np.int64)
+    width = 4 if layout.large else 2
+    ends = np.cumsum([len(own) // width for own in words])
+    starts = np.append(0, ends[:-1])
+    if any(len(own) % width for own in words) or (starts == ends).any():
+        raise CorruptFileError("a page has a part of a chunk word, or none")
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
-    if any(size > len(chunk) for size, chunk in zip(sizes.tolist(), chunks, strict=True)):
-        raise CorruptFileError("a chunk is larger than its page")
-    data = np.concatenate([chunk[:size] for size, chunk in zip(sizes.tolist(), chunks)])
-    counts, count = np.full(len(sizes), layout.num_items, np.int64), len(sizes) * layout.num_items
-    check_bytes(float(count) * (bit_width(t) or 32) / 8, "values")
-    fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, count, spans.all_rows(count))
+    counts = np.left_shift(1, numbers & 15)
+    # The last chunk of a page has the remaining values.
+    counts[ends - 1] = 0
+    counts[ends - 1] = np.array(items) - np.add.reduceat(counts, starts)
+    stops = np.add.reduceat(sizes, starts).tolist()
+    if counts.min() < 0 or any(stop > len(chunk) for stop, chunk in zip(stops, chunks, strict=True)):
+        raise CorruptFileError("a page has more items or bytes in its chunks than it declares")
+    data = np.concatenate([chunk[:stop] for stop, chunk in zip(stops, chunks)])
+    check_bytes(float(sum(items)) * (bit_width(t) or 32) / 8, "values")
+    fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, sum(items), spans.all_rows(sum(items)))
     block, slots, _ = _decode(layout, fetched, None)
-    return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=True))
+    return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=len(path) == 1))
 
 
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:

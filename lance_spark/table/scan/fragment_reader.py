@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import keep
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.file.data_file import open_data_file
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.file.data_file import open_data_files
 from lance_spark.file.held_file import HeldFile, HeldReader
 from lance_spark.file.overlaid import has_overlays, overlaid
 from lance_spark.metadata.deletion_file import read_deletions
@@ -39,6 +39,7 @@ from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Field
+from lance_spark.storage.store import Store
 from lance_spark.table.scan.projection import Projection, projected
 
 if TYPE_CHECKING:
@@ -104,31 +105,27 @@ class FragmentReader:
         """
         if self._total > _PROVEN_ROWS:
             self._open(self._fragment.files[0])
-        rows, dropped = rows_to_read(positions, self._deleted, self._total)
-        done = 0
+        rows, wanted = rows_to_read(positions, self._deleted, self._total)
+        calculates, done = len(columns.stored_fields) < len(columns.schema.fields), 0
         with_dictionaries = with_dictionaries and not self._fragment.overlays
         for parts, count in self._from_files(columns, rows, batch_rows, with_dictionaries):
             chosen = rows[done : done + count]
+            selected = None if wanted is None else wanted.slice(done, count)
             done += count
             if self._fragment.overlays:
                 parts = overlaid(parts, columns.stored_fields, self._fragment, _numbers(chosen), self._open_overlay)
-            drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))] if len(dropped) else dropped
-            if len(drop) == count:
-                continue
-            if len(drop):
-                mask = np.ones(count, dtype=bool)
-                mask[drop - chosen[0]] = False
-                selected = pa.array(mask)
+            if selected is not None and (left := selected.true_count) < count:
+                if not left:
+                    continue
                 parts = {i: keep(array, selected) for i, array in parts.items()}
-                chosen = _numbers(chosen)[mask]
+                # Only calculated columns need the numbers of the rows.
+                chosen = _numbers(chosen)[selected.to_numpy(zero_copy_only=False)] if calculates else range(left)
             arrays = []
             target = columns.target
             for i, (field, t) in enumerate(columns.shown):
                 part = parts.get(field.id)
-                if field.id == ROW_FILE:
-                    arrays.append(pa.StructArray.from_arrays([self._of_file(f.id, chosen) for f in field.children], fields=list(t)))
-                elif field.id in ROW_COLUMN_IDS:
-                    arrays.append(self._row_column(field.id, chosen))
+                if field.id in ROW_COLUMN_IDS:
+                    arrays.append(self.calculated(field, t, chosen))
                 elif part is not None and with_dictionaries and _is_dictionary_of(part, t):
                     arrays.append(part)
                     target = target.set(i, target.field(i).with_type(part.type))
@@ -159,8 +156,13 @@ class FragmentReader:
         live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
         return spans.both(spans.from_rows(positions), live)
 
+    def calculated(self, field: Field, t: pa.DataType, rows: Rows) -> pa.Array:
+        """The values of a calculated column (see `row_columns`) for these rows of the files, of its type `t`."""
+        if field.id == ROW_FILE:
+            return pa.StructArray.from_arrays([self._of_file(f.id, rows) for f in field.children], fields=list(t))
+        return self._row_column(field.id, rows)
+
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
-        """The values of a calculated column for these rows of the files."""
         fragment = self._fragment
         if isinstance(fragment, LogFragment) and not (fragment.has_addresses and field_id == ROW_ADDRESS):
             return pa.nulls(len(rows), pa.uint64())
@@ -215,14 +217,26 @@ class FragmentReader:
                     parts.setdefault(field.id, []).append(array)
             yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
 
+    @staticmethod
+    def open_only_files(readers: Sequence[FragmentReader]) -> list[DataFileReader]:
+        """Open the only data file of each of `readers`, which have the same locations, together. They are read now, so none is kept."""
+        files = [reader._fragment.files[0] for reader in readers]
+        if any(file.path not in reader._files for reader, file in zip(readers, files)):
+            for reader, file, opened in zip(readers, files, _opened(files, readers[0]._locations)):
+                reader._checked(file, opened)
+        return [reader._files[file.path] for reader, file in zip(readers, files)]  # type: ignore[misc]
+
     def _open(self, file: DataFile) -> DataFileReader | HeldReader:
         if file.path not in self._files:
-            reader = HeldReader(file) if isinstance(file, HeldFile) else _open(file, self._locations)
-            if reader.num_rows != self._total:
-                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
-            file.check_version(reader.version)
-            self._files[file.path] = reader
+            self._checked(file, HeldReader(file) if isinstance(file, HeldFile) else _open(file, self._locations))
         return self._files[file.path]
+
+    def _checked(self, file: DataFile, reader: DataFileReader | HeldReader) -> None:
+        """Keep an open file that has the rows of the fragment."""
+        if reader.num_rows != self._total:
+            raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
+        file.check_version(reader.version)
+        self._files[file.path] = reader
 
     def _open_overlay(self, file: DataFile) -> DataFileReader:
         if file.path not in self._overlays:
@@ -230,36 +244,41 @@ class FragmentReader:
         return self._overlays[file.path]
 
 
-def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, np.ndarray]:
-    """The offsets to read for the rows at `positions`, and which of these offsets to drop afterward.
+def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, pa.BooleanArray | None]:
+    """The offsets to read for the rows at `positions`, and which of these to keep afterwards (None: all).
 
     If at least half of the rows between the first and the last are wanted, reading all of them and dropping the rest costs less
     than picking each of them in every column.
     """
-    nothing = np.empty(0, dtype=np.int64)
     live = total - len(deleted)
     if len(deleted) and deleted[-1] >= total:
         raise CorruptFileError(f"row {deleted[-1]} is deleted, but the fragment has {total} rows")
     if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
-        return positions, nothing
+        return positions, None
     if not len(deleted) and not len(positions) <= positions[-1] - positions[0] < 2 * len(positions):
         is_run = positions[-1] - positions[0] < len(positions)
-        return range(int(positions[0]), int(positions[-1]) + 1) if is_run else positions, nothing
+        return range(int(positions[0]), int(positions[-1]) + 1) if is_run else positions, None
     # For each deleted row, the number of rows before it that are not deleted.
     before = deleted.astype(np.int64) - np.arange(len(deleted))
     first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))
     span, among = range(first, last + 1), deleted[slice(*np.searchsorted(deleted, [first, last]))]
     if isinstance(positions, range) and len(span) <= 2 * len(positions):
-        return span, among
-    numbers = _numbers(positions)
-    offsets = numbers + np.searchsorted(before, numbers, side="right")
+        return span, _mask(len(span), among - first, False) if len(among) else None
+    offsets = _numbers(positions)
+    if len(deleted):
+        offsets = offsets + np.searchsorted(before, offsets, side="right")
     if len(span) > 2 * len(offsets):
-        return offsets, nothing
-    dropped = np.ones(len(span), np.bool_)
-    dropped[offsets - first] = False
-    return span, np.flatnonzero(dropped) + first
+        return offsets, None
+    return span, _mask(len(span), offsets - first, True)
+
+
+def _mask(count: int, places: np.ndarray, value: bool) -> pa.BooleanArray:
+    """`value` at these places, and otherwise the opposite."""
+    mask = np.full(count, not value)
+    mask[places] = value
+    return pa.array(mask)
 
 
 def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:
@@ -272,20 +291,32 @@ def _numbers(rows: Rows) -> np.ndarray:
 
 def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
-    # Writers of 0.1 files recorded the size before the file was complete.
-    size = None if file.is_legacy else file.size
-
     new: list[DataFileReader] = []
 
     def opened() -> DataFileReader:
-        new.append(open_data_file(store, path, size, locations.external_blobs, locations.verify_checksums))
+        new.extend(_opened([file], locations))
         return new[0].again()
 
-    try:
-        known = locations.kept.get(("file", store.uri, path), opened, lambda reader: reader.nbytes)
-        return new[0] if new else known.again()
-    except FileNotFoundError as e:
-        raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
+    known = locations.kept.get(("file", store.uri, path), opened, lambda reader: reader.nbytes)
+    return new[0] if new else known.again()
+
+
+def _opened(files: Sequence[DataFile], locations: Locations) -> list[DataFileReader]:
+    """Open data files, those of one store together."""
+    found: dict[int, DataFileReader] = {}
+    stores: dict[str, tuple[Store, list[int], list[tuple[str, int | None]]]] = {}
+    for i, file in enumerate(files):
+        store, path = locations.data_file(file)
+        _, numbers, wanted = stores.setdefault(store.uri, (store, [], []))
+        numbers.append(i)
+        # Writers of 0.1 files recorded the size before the file was complete.
+        wanted.append((path, None if file.is_legacy else file.size))
+    for store, numbers, wanted in stores.values():
+        try:
+            found.update(zip(numbers, open_data_files(store, wanted, locations.external_blobs, locations.verify_checksums)))
+        except MissingFileError as e:
+            raise CorruptFileError(f"the data file {e.filename} is missing") from e
+    return [found[i] for i in range(len(files))]
 
 
 def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:

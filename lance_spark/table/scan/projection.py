@@ -14,7 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import DataFile
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
+from lance_spark.schema.structure_leaves import lacks_structure, with_structure_leaves
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,10 @@ class Projection:
     @classmethod
     def of(cls, schema: Schema) -> Projection:
         """The projection to `schema`, which stays in memory with it, unless its Arrow schema may change."""
+        if not schema.is_fixed:
+            return cls(schema)
         known: Projection | None = schema.derived.get(cls)
-        if known is None or known.target is not schema.to_arrow():
+        if known is None:
             known = schema.derived[cls] = cls(schema)
         return known
 

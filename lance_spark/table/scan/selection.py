@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,15 @@ _LEAST_BYTES = 4 << 20
 _THREADS = 16
 
 
+class Reader(Protocol):
+    """Reads rows of one fragment, or of several as if they were one; see `FragmentReader`."""
+
+    def read(self, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
+    def prune_pages(
+        self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool], only_bounds: bool = False
+    ) -> spans.Spans | None: ...
+
+
 def rows_of(part: Part, reader: FragmentReader) -> Rows:
     """The positions of the rows of a part among the rows that are not deleted."""
     return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets_of(part.found))
@@ -76,6 +86,11 @@ class Selection:
         self._fields, self._returned = fields, given
 
     @property
+    def at_once_rows(self) -> int:
+        """The most rows whose predicate is evaluated at once. Who needs few rows does not wait for many."""
+        return self._batch_rows if self._enough < WINDOW_ROWS else max(self._batch_rows, _EVALUATED_ROWS)
+
+    @cached_property
     def all(self) -> Projection:
         """All fields that are read."""
         return Projection.of(self._fields)
@@ -117,15 +132,13 @@ class Selection:
         selected = evaluate(self._predicate, batch)
         return batch if selected.true_count == batch.num_rows else keep_rows(batch, selected)
 
-    def rows(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+    def rows(self, rows: Rows, reader: Reader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with the fields that are returned."""
         known: list[pa.RecordBatch] = []
         found: list[np.ndarray] = []
-        # Who needs few rows does not wait for many.
-        at_once = self._batch_rows if self._enough < WINDOW_ROWS else max(self._batch_rows, _EVALUATED_ROWS)
         positions = self._pruned(rows, reader) if isinstance(rows, range) else rows
         start = at = 0
-        for batch in reader.read(positions, self._first, at_once):
+        for batch in reader.read(positions, self._first, self.at_once_rows):
             selected = evaluate(self._predicate, batch)
             if count := selected.true_count:
                 if self._kept:
@@ -148,7 +161,7 @@ class Selection:
             columns = [keep(column, selected) for column in columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._kept_schema)
 
-    def _pruned(self, rows: range, reader: FragmentReader) -> Rows:
+    def _pruned(self, rows: range, reader: Reader) -> Rows:
         """The rows, without pages whose statistics show that no value satisfies the predicate."""
         left = left_by_pages(rows, reader, self._conditions)
         if left is None:
@@ -187,7 +200,7 @@ def _divided(predicate: Predicate, fields: Schema, given: Schema) -> tuple[Schem
 Condition = tuple[Field, Callable[[pa.Array | Bounds], bool]]
 
 
-def left_by_pages(rows: range, reader: FragmentReader, conditions: Sequence[Condition], only_bounds: bool = False) -> spans.Spans | None:
+def left_by_pages(rows: range, reader: Reader, conditions: Sequence[Condition], only_bounds: bool = False) -> spans.Spans | None:
     """The rows, without pages whose statistics show that no value satisfies a condition; None if there are no statistics."""
     left = None
     for field, may_match in conditions:

@@ -27,6 +27,7 @@ from lance_spark.table.scan.parts import Part, Parts
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.selection import WINDOW_ROWS, Selection, concatenated, rows_of, true_at
+from lance_spark.table.scan.small_fragments import SmallFragments, runs
 from lance_spark.table.scan.top_n import SortKey, Top
 from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import in_use
@@ -245,7 +246,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
         enough = WINDOW_ROWS if task.common.limit is None else task.common.offset + task.common.limit
         selection = Selection(task.common.predicate, task.fields, task.given, task.common.batch_rows, enough)
     for at_once, parts in groupby(task.parts, lambda part: selection is not None and _is_read_at_once(part)):
-        batches = _parts(task, parts, selection, at_once, cost)
+        batches = _parts(task, parts, given, selection, at_once, cost)
         if selection is None or not at_once:
             yield from batches
             continue
@@ -260,13 +261,16 @@ def _is_read_at_once(part: Part) -> bool:
 
 
 def _parts(
-    task: ScanTask, parts: Iterable[Part], selection: Selection | None, at_once: bool, cost: Cost
+    task: ScanTask, parts: Iterable[Part], given: Projection, selection: Selection | None, at_once: bool, cost: Cost
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows of parts that satisfy the predicate, or if `at_once` all of their rows, with all columns that are read."""
-    given = Projection.of(task.given)
-    for part in parts:
-        reader = _reader(task, part)
-        rows = rows_of(part, reader)
+    """The rows of parts that satisfy the predicate, as `given`; or if `at_once` all of their rows, with all columns that are read."""
+    most = task.common.batch_rows if selection is None else selection.at_once_rows
+    pace: dict[Projection, int] = {}
+    # Who needs few rows does not wait for many files.
+    for some in runs(parts, most) if task.common.limit is None else ([part] for part in parts):
+        readers, part = [_reader(task, part) for part in some], some[0]
+        reader = readers[0] if len(some) == 1 else SmallFragments(some, readers, pace)
+        rows = range(reader.num_rows) if isinstance(reader, SmallFragments) else rows_of(part, reader)
         try:
             if selection is None or part.exact:
                 yield from reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
@@ -275,7 +279,8 @@ def _parts(
             else:
                 yield from map(given.project, selection.rows(rows, reader))
         finally:
-            cost.add((task.table, part.fragment.id), reader.counts())
+            for part, read in zip(some, readers):
+                cost.add((task.table, part.fragment.id), read.counts())
 
 
 def _merged(batches: Iterator[pa.RecordBatch], columns: Projection, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:

@@ -263,7 +263,10 @@ def latest_version(store: Store) -> tuple[int, str]:
     """The latest version and the path of its manifest. Raises TableNotFoundError if there is none."""
     names = store.names(VERSIONS)
     # In the V2 scheme the first name is that of the latest version; names are compared, not parsed, since there can be very many.
-    newest = min((name for name in names if len(name) == len(_DETACHED_NAME) and name > _DETACHED_NAME), default="")
+    v2 = [name for name in names if len(name) == len(_DETACHED_NAME)]
+    newest = min(v2, default="")
+    if newest <= _DETACHED_NAME:
+        newest = min((name for name in v2 if name > _DETACHED_NAME), default="")
     others = [name for name in names if len(name) != len(_DETACHED_NAME)]
     found = {v: f"{VERSIONS}/{name}" for name in [*others, newest] if (v := version_of(name)) is not None}
     if newest and version_of(newest) is None:
