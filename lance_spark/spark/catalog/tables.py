@@ -97,15 +97,20 @@ def exists(catalog: Catalog, id: Id) -> bool:
 
 def is_named(catalog: Catalog, id: Id) -> bool:
     """True if there is something to drop: a table, with or without its files, or a declaration of one."""
-    return exists(catalog, id) or (not is_path(id) and (catalog.namespace.table_exists(id) or _lost(catalog, id) is not None))
+    return exists(catalog, id) or (not _has_path(id) and (catalog.namespace.table_exists(id) or _lost(catalog, id) is not None))
 
 
 def _lost(catalog: Catalog, id: Id) -> str | None:
     """What to say of a table, or of that of a branch or version, whose files are gone although the namespace has it; None of others."""
     for reference in (branch_of(id), reference_of(id)):
         id = id if reference is None else reference[0]
-    location = None if is_path(id) else catalog.namespace.lost_location(id)
+    location = None if _has_path(id) else catalog.namespace.lost_location(id)
     return None if location is None else lost_files(id, location)
+
+
+def _has_path(id: Id) -> bool:
+    """Whether a path names the table, or the table of a branch, a version or a metadata table."""
+    return is_path(id) or is_path(id[:-1])
 
 
 def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
