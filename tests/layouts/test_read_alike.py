@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -120,3 +122,40 @@ def test_pages_of_zipped_values_are_read_alone() -> None:
     fields = [Field(f"c{i}", i, "int8") for i in range(9)]
     columns = {i: Column((page,), (), "", b"") for i in range(9)}
     assert not read_alike.open_alike(fields, columns, range(3), 3, lambda field: pytest.fail("no column is opened"))
+
+
+def mini_blocks(items: int) -> Page:
+    """A page of 16 bits a value with words of one chunk."""
+    layout = pb.PageLayout(
+        mini_block_layout=pb.MiniBlockLayout(value_compression=flat(16), layers=[pb.REPDEF_ALL_VALID_ITEM], num_buffers=1, num_items=items)
+    )
+    return Page(0, items, (), "lance.encodings21.PageLayout", layout.SerializeToString())
+
+
+def values(*numbers: int) -> list[np.ndarray]:
+    """The words and the chunks of such a page with a chunk of at most four numbers."""
+    chunk = np.array([0, 2 * len(numbers), *[0] * 2, *numbers, *[0] * (4 - len(numbers))], "<u2")
+    return [np.array([(chunk.nbytes // 8 - 1) << 4], "<u2").view(np.uint8), chunk.view(np.uint8)]
+
+
+def test_pages_that_are_alike_have_their_values_one_after_the_other() -> None:
+    path = (Field("a", 0, "uint16"),)
+    pages = [(mini_blocks(2), values(1, 2)), (mini_blocks(3), values(3, 4, 5))]
+    (alike,) = {read_alike.likeness(*page) for page in pages}
+    assert alike is not None
+    found = read_alike.decode_alike(path, alike, pages)
+    assert found is not None
+    assert found.to_pylist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("words", [b"", b"\x10"])
+def test_pages_without_a_whole_chunk_word_are_read_alone(words: bytes) -> None:
+    pages = [(mini_blocks(2), values(1, 2)), (mini_blocks(2), [np.frombuffer(words, np.uint8), values(1, 2)[1]])]
+    alike = read_alike.likeness(*pages[0])
+    assert alike is not None
+    assert read_alike.decode_alike((Field("a", 0, "uint16"),), alike, pages) is None
+
+
+def test_pages_with_a_long_layout_are_read_alone() -> None:
+    page = mini_blocks(2)
+    assert read_alike.likeness(replace(page, encoding=page.encoding * 1000), values(1, 2)) is None

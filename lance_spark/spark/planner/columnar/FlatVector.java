@@ -25,6 +25,8 @@ public final class FlatVector extends ColumnVector {
   private final long validity, offsets, data, codes;
   private final int codeBytes;
   private final FlatVector[] children;
+  /** The texts of a dictionary that a row had, by their places: one object for each, not for each row. Nothing changes a text. */
+  private final UTF8String[] texts;
   private boolean isOpenColumn;
 
   /**
@@ -32,10 +34,13 @@ public final class FlatVector extends ColumnVector {
    * buffer, an array with nulls has nothing but nulls. Children are the items of a list, the keys and values of a map, the fields of a struct.
    */
   FlatVector(DataType type, BatchMemory memory, int rows, int nulls, long validity, long offsets, long data, FlatVector[] children) {
-    this(type, memory, rows, nulls, validity, offsets, data, children, 0, 0);
+    this(type, memory, rows, nulls, validity, offsets, data, children, 0, 0, null);
   }
 
-  private FlatVector(DataType type, BatchMemory memory, int rows, int nulls, long validity, long offsets, long data, FlatVector[] children, long codes, int codeBytes) {
+  private FlatVector(
+    DataType type, BatchMemory memory, int rows, int nulls, long validity, long offsets, long data, FlatVector[] children, long codes, int codeBytes,
+    UTF8String[] texts
+  ) {
     super(type);
     this.memory = memory;
     this.rows = rows;
@@ -46,11 +51,12 @@ public final class FlatVector extends ColumnVector {
     this.children = children;
     this.codes = codes;
     this.codeBytes = codeBytes;
+    this.texts = texts;
   }
 
   /** The vector of `rows` values, of which each is one of the values of this vector: its number, of one or two bytes, is at the address `codes`. */
   FlatVector coded(int rows, long codes, int codeBytes) {
-    return new FlatVector(type, memory, rows, nulls, validity, offsets, data, children, codes, codeBytes);
+    return new FlatVector(type, memory, rows, nulls, validity, offsets, data, children, codes, codeBytes, new UTF8String[this.rows]);
   }
 
   int rows() { return rows; }
@@ -142,7 +148,15 @@ public final class FlatVector extends ColumnVector {
 
   public UTF8String getUTF8String(int row) {
     if (isNullAt(row)) return null;
-    int place = place(row), start = start(place);
+    if (codes == 0) return text(row);
+    int place = place(row);
+    UTF8String known = texts[place];
+    if (known == null) texts[place] = known = text(place);
+    return known;
+  }
+
+  private UTF8String text(int place) {
+    int start = start(place);
     return UTF8String.fromAddress(null, data + start, start(place + 1) - start);
   }
 
