@@ -234,7 +234,7 @@ class LocalFiles:
                     raise
                 os.close(fd)
                 fd = inner
-        except BaseException:
+        except BaseException:  # also an interrupt: who opened the folder never gets it, and so cannot close it
             os.close(fd)
             raise
         return fd

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -15,6 +13,7 @@ from pyspark.sql import functions as F
 
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import SchemaMismatchError
+from tests.verbs.spark_jobs import stages
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [None if i % 7 == 0 else f"n{i}" for i in range(100)]})
 
@@ -92,19 +91,6 @@ def test_existing_names_and_invalid_results_are_refused(table: LanceTable, uri: 
             table.addColumns(other, schema=two, columns=["id"])
     assert lance.dataset(uri).version == 2
     assert len(list(Path(uri, "data").iterdir())) == 4
-
-
-def stages(spark: SparkSession, action: Callable[[], object]) -> list[int]:
-    """The number of stages of each Spark job that `action` runs: more than one means that rows were moved."""
-    context, group = spark.sparkContext, uuid.uuid4().hex
-    context.setJobGroup(group, "counted")
-    try:
-        action()
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-    tracker = context.statusTracker()
-    infos = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    return [len(info.stageIds) for info in infos if info is not None]
 
 
 def test_expressions_of_spark_move_no_rows(table: LanceTable, uri: str, spark: SparkSession) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.table.changes.row_changes import RowChanges
+from tests.verbs.spark_jobs import stages
 
 ROWS = pa.table({
     "id": pa.array(range(100), pa.int64()),
@@ -61,17 +61,6 @@ def test_delete(table: LanceTable, uri: str, condition: str | Callable[[], Colum
     assert read(uri) == [row for row in expected() if row["id"] < 90]  # type: ignore[operator]
 
 
-def jobs(spark: SparkSession, action: Callable[[], object]) -> int:
-    """The number of Spark jobs that `action` runs."""
-    context, group = spark.sparkContext, uuid.uuid4().hex
-    context.setJobGroup(group, "counted")
-    try:
-        action()
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-    return len(context.statusTracker().getJobIdsForGroup(group))
-
-
 def test_what_reads_and_writes_little_runs_without_a_spark_job(uri: str, spark: SparkSession) -> None:
     small, many = uri, f"{uri}.many"
     lance.write_dataset(ROWS, small, max_rows_per_file=30)
@@ -80,8 +69,8 @@ def test_what_reads_and_writes_little_runs_without_a_spark_job(uri: str, spark: 
     numbers = {}
     for place in (small, many):
         table = LanceTable.forPath(spark, place)
-        deleted = jobs(spark, partial(table.delete, "id % 50 = 1"))
-        numbers[place] = (deleted, jobs(spark, partial(table.update, "id % 50 = 2", {"x": "-1"})))
+        deleted = len(stages(spark, partial(table.delete, "id % 50 = 1")))
+        numbers[place] = (deleted, len(stages(spark, partial(table.update, "id % 50 = 2", {"x": "-1"}))))
         assert lance.dataset(place).count_rows("x = -1 OR id % 50 = 1") == lance.dataset(place).count_rows("id % 50 = 2")
     assert numbers[small] == (0, 0)
     assert min(numbers[many]) >= 1
