@@ -6,6 +6,7 @@ in every context that the encoding of its values supports.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -75,6 +76,19 @@ def _decompress(block: VariableWidth, symbols: np.ndarray, lengths: np.ndarray, 
     # Shrink the array: untouched worst-case memory is free, but must not be kept.
     out.resize(int(offsets[-1]), refcheck=False)
     return VariableWidth(offsets, out)
+
+
+def decompress_parts(block: Block, encodings: Sequence[Fsst], counts: Sequence[int]) -> VariableWidth:
+    """The strings of `block`, of which each of `encodings` has compressed the next of `counts`."""
+    if not isinstance(block, VariableWidth):
+        raise CorruptFileError("expected strings below FSST, found values of fixed width")
+    ends = np.cumsum(counts)
+    offsets, parts = block.offsets, []
+    for encoding, start, stop in zip(encodings, (ends - counts).tolist(), ends.tolist()):
+        own = offsets[start : stop + 1]
+        parts.append(encoding.decode_values(VariableWidth(own - own[0], block.data[own[0] : own[-1]])))
+    sizes = np.concatenate([[0], *(np.diff(part.offsets) for part in parts)])
+    return VariableWidth(np.cumsum(sizes), np.concatenate([part.data for part in parts]))
 
 
 @kernel

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
@@ -46,6 +47,15 @@ def read_together(files: Sequence[DataFileReader], fields: Sequence[Field], colu
     from lance_spark.file import together
 
     return together.read_together(files, fields, columns)
+
+
+def read_few(
+    files: Sequence[DataFileReader], fields: Sequence[Field], columns: Mapping[int, int], rows: Sequence[np.ndarray]
+) -> list[pa.Array] | None:
+    """Some rows of many files; see `file.together.read_few`, which it is."""
+    from lance_spark.file import together
+
+    return together.read_few(files, fields, columns, rows)
 
 
 def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:

@@ -6,6 +6,7 @@ All fields of a batch are decoded side by side, so that their bytes are fetched 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -34,9 +35,10 @@ from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.spans import Spans
-from lance_spark.reading.steps import Column, FieldReader, Page, Rows, run, side_by_side
+from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, run, side_by_side
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.storage.store import Store
+from lance_spark.storage.store import CONNECTIONS, Store
+from lance_spark.storage.waiting import waiting
 from lance_spark.v0_1 import field as v0_1
 from lance_spark.v0_1.statistics import page_bounds
 from lance_spark.v2_0 import field as v2_0
@@ -104,6 +106,15 @@ def _opened(source: Source, size: int | None, verify_checksums: bool) -> DataFil
         source.checked("checksums", lambda: refuse_lost_trailer(footer, tail))
     descriptor = source.run("schema", read_descriptor(footer))
     return DataFileReader(source, version, descriptor.num_rows, descriptor.schema, footer)
+
+
+def fetch_all(wanted: Sequence[tuple[DataFileReader, Sequence[ByteRange]]]) -> list[list[Bytes]]:
+    """The bytes of ranges of several files. Remote ones are read concurrently."""
+    sources = [(file._source, ranges) for file, ranges in wanted]
+    if len(sources) < 2 or not any(source.store.is_remote for source, _ in sources):
+        return [source.fetch(ranges) for source, ranges in sources]
+    with waiting(), ThreadPoolExecutor(min(len(sources), CONNECTIONS)) as threads:
+        return list(threads.map(lambda one: one[0].fetch(one[1]), sources))
 
 
 class DataFileReader:
@@ -218,6 +229,23 @@ class DataFileReader:
             self._known.update(zip(missing, self._source.run("column metadata", read_columns(self._layout, missing))))
         return {i: self._known[c] for i, c in wanted.items()}
 
+    def metadata_of(self, fields: Sequence[Field], columns: Mapping[int, int]) -> Mapping[int, Column]:
+        """The pages of the columns of `fields`, by field id; none if the file is of a version before 2.1, whose pages are others."""
+        return self._columns(fields, columns) if self.version in GRAMMARS else {}
+
+    def steps(self, field: Field, columns: Mapping[int, int], rows: np.ndarray) -> Steps[pa.Array]:
+        """The given rows of a field, see `read`, in one array."""
+        wanted = field
+        if field.children:
+            field = unpruned_field(field, {f.id: f for f in self.schema.walk()})
+        metadata, selected = self._columns([field], columns), spans.from_rows(rows)
+        self._count_pages(metadata, selected)
+        (reader,) = self._open_fields([field], metadata, rows, selected, False)
+        array = yield from naming(self._where(field), reader.read(0, len(rows)))
+        if len(array) != len(rows):
+            raise CorruptFileError(f"{self._where(field)}: expected {len(rows)} values, found {len(array)}")
+        return pruned(array, field, wanted) if field.children else array
+
     def pages_in_memory(self, fields: Sequence[Field], columns: Mapping[int, int]) -> list[PageInMemory | None]:
         """The page of each of `fields` with its bytes, if all of the file is in memory; None for fields with more columns or pages.
 
@@ -237,10 +265,10 @@ class DataFileReader:
                 found.append((column.pages[0], source.fetch(column.pages[0].buffers)))
         return found
 
-    def count_page(self, leaf: int) -> None:
-        """Count the only page of the column of a leaf, by its field id, as read: see `pages_in_memory`."""
-        self.counts.pages_read += 1
-        self.counts.pages += leaf not in self._counted
+    def count_pages(self, leaf: int, read: int = 1, pages: int = 1) -> None:
+        """Count the pages of the column of a leaf, by its field id, and those of them that are read by others: see `pages_in_memory`."""
+        self.counts.pages_read += read
+        self.counts.pages += 0 if leaf in self._counted else pages
         self._counted.add(leaf)
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:

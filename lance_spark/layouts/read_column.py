@@ -53,7 +53,7 @@ class LeafReader:
     def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int, with_dictionaries: bool = False) -> None:
         self._path = path
         self._width = row_width(path)
-        self._layouts = _layouts(column)
+        self._layouts = layouts_of(column)
         self._column = column
         self._type = self._leaf_type()
         # Others are narrow, or decoded as fast as they are read.
@@ -119,8 +119,8 @@ class NestedReader:
         return merge(self._field, parts)
 
 
-def _layouts(column: Column) -> list[Layout]:
-    """The layouts of the column's pages."""
+def layouts_of(column: Column) -> list[Layout]:
+    """The layouts of the column's pages, which stay in memory with it."""
     if len(column.parsed) < len(column.pages):
         column.parsed[:] = [
             checked(f"page {number}", lambda page=page: parse_layout(page.encoding_type, page.encoding))  # type: ignore[misc]

@@ -49,7 +49,7 @@ _NO_BUCKET = "the bucket or container does not exist"
 _GONE_FOLDER = "its folder was removed during the write: the table was dropped"
 _NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
 _MAX_READ = 32 << 20
-_CONNECTIONS = 32
+CONNECTIONS = 32
 """Maximum number of concurrent reads of different files."""
 _KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
 """Process, kind, bucket and endpoint of stores that are known to honour conditional puts."""
@@ -99,6 +99,11 @@ class Store:
     def uri(self) -> str:
         """The normalised root without a trailing slash: an absolute path for local files, otherwise scheme://bucket/path."""
         return self.location.uri
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a request takes long, so that several are made at once."""
+        return self.location.kind not in ("file", "memory")
 
     def at(self, uri: str) -> Store:
         """A store with another root and the same options. If that root is in the same table, links on the way to it are not followed."""
@@ -164,9 +169,9 @@ class Store:
 
     def read_tails(self, paths: Sequence[str], n: int) -> list[tuple[Bytes, int]]:
         """`read_tail` of several files. Remote ones are read concurrently."""
-        if self.location.kind in ("file", "memory") or len(paths) < 2:
+        if not self.is_remote or len(paths) < 2:
             return [self.read_tail(path, n) for path in paths]
-        with waiting(), ThreadPoolExecutor(min(len(paths), _CONNECTIONS)) as threads:
+        with waiting(), ThreadPoolExecutor(min(len(paths), CONNECTIONS)) as threads:
             return list(threads.map(lambda path: self.read_tail(path, n), paths))
 
     def read_end(self, path: str, n: int) -> Bytes:

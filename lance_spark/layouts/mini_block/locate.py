@@ -56,6 +56,48 @@ def locate(
 
 
 @kernel
+def locate_in_pages(
+    words: np.ndarray,
+    bounds: np.ndarray,
+    items: np.ndarray,
+    rows: np.ndarray,
+    row_bounds: np.ndarray,
+    sizes: np.ndarray,
+    gap: int,
+    chunks: np.ndarray,
+    runs: np.ndarray,
+    at: np.ndarray,
+    of_pages: np.ndarray,
+) -> np.int64:
+    """`locate` in pages: `bounds` and `row_bounds` are the ends of the chunk words and of the spans `rows` of each, `sizes` its bytes.
+
+    Chunks are numbered, and read, one page after the other. Fills `of_pages` (int64 [3, pages]) with the number of chunks and of ranges
+    of each page, and of the values of these chunks. Returns how many chunks there are; -1 if a page has more items or bytes than it
+    declares, or fewer than are wanted.
+    """
+    found = read = place = word = row = np.int64(0)
+    scratch = np.empty((len(rows), 2), np.int64)
+    for page in range(len(bounds)):
+        own = rows[row : row_bounds[page]]
+        count, ranges, _, values, size, last = locate(
+            words[word : bounds[page]], items[page], own, gap, chunks[:, found:], runs[read:], scratch, at[:, row:]
+        )
+        if last != items[page] or size > sizes[page] or (len(own) and own[-1, 1] > last):
+            return np.int64(-1)
+        for c in range(found, found + count):
+            chunks[0, c] += place
+        for i in range(row, row_bounds[page]):
+            at[0, i] += found
+        for r in range(read, read + ranges):
+            place += runs[r, 1] - runs[r, 0]
+        of_pages[0, page], of_pages[1, page], of_pages[2, page] = count, ranges, values
+        found += count
+        read += ranges
+        word, row = bounds[page], row_bounds[page]
+    return found
+
+
+@kernel
 def split(
     data: np.ndarray, starts: np.ndarray, sizes: np.ndarray, levels: int, large: bool, counts: np.ndarray, at: np.ndarray, of: np.ndarray
 ) -> bool:

@@ -31,10 +31,10 @@ from lance_spark.reading.steps import Page, Steps
 
 _ALIGNMENT = 8
 
-_GAP = 16 << 10
+GAP = 16 << 10
 """Chunks at most so many bytes apart are read together, with what is between them, as stores do."""
 
-_FEW = 4
+FEW = 4
 """Values are picked one by one if the chunks that have them have at least so many times as many."""
 
 
@@ -49,7 +49,7 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class _Fetched:
+class Fetched:
     """Fetched chunks, all within `data`, with `count` values, and their spans of rows; for lists also their spans of chunks.
 
     If few of their values are wanted, `few` (int64 [2, n]) has the chunk of each of these, and its position in that chunk.
@@ -86,16 +86,16 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     if whole:
         table = _table(layout, page, words, num_items)
         (data,) = rest or (yield [page.buffers[1]])
-        fetched = _Fetched(data, table.starts, table.sizes, table.counts, int(table.counts.sum()), spans.all_rows(page.num_rows))
+        fetched = Fetched(data, table.starts, table.sizes, table.counts, int(table.counts.sum()), spans.all_rows(page.num_rows))
     else:
-        if index is None and _FEW * count <= page.num_rows:
+        if index is None and FEW * count <= page.num_rows:
             fetched = yield from _read_few(layout, page, words, num_items, rows, count)
         else:
             fetched = yield from _read_chunks(_table(layout, page, words, num_items, index), page.buffers[1].start, rows)
         slots = slots and restrict(slots, spans.rows(fetched.rows))
     check_bytes(float(fetched.count) * (bit_width(t) or 32) / 8, "values")
-    block, slots, picked = _decode(layout, fetched, slots)
-    leaf = _leaf(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
+    block, slots, picked = decode(layout, fetched, slots)
+    leaf = leaf_of(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
     return nest(path, slots, leaf), rows if picked else fetched.rows
 
 
@@ -106,7 +106,7 @@ def decode_pages(
 
     `words` are those of the chunks of each page, and `chunks` all chunks of each.
     """
-    numbers = _words(layout, np.concatenate(words)).astype(np.int64)
+    numbers = words_of(layout, np.concatenate(words)).astype(np.int64)
     width = 4 if layout.large else 2
     ends = np.cumsum([len(own) // width for own in words])
     starts = np.append(0, ends[:-1])
@@ -122,9 +122,9 @@ def decode_pages(
         raise CorruptFileError("a page has more items or bytes in its chunks than it declares")
     data = np.concatenate([chunk[:stop] for stop, chunk in zip(stops, chunks)])
     check_bytes(float(sum(items)) * (bit_width(t) or 32) / 8, "values")
-    fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, sum(items), spans.all_rows(sum(items)))
-    block, slots, _ = _decode(layout, fetched, None)
-    return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=len(path) == 1))
+    fetched = Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, sum(items), spans.all_rows(sum(items)))
+    block, slots, _ = decode(layout, fetched, None)
+    return nest(path, slots, leaf_of(layout, block, None, t, slots[0].validity, late=len(path) == 1))
 
 
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:
@@ -153,7 +153,7 @@ def _first_round(layout: MiniBlock, page: Page, whole: bool) -> Steps[Sequence[B
     return [page.kept[0], *answers[1:]]
 
 
-def _words(layout: MiniBlock, words: Bytes) -> np.ndarray:
+def words_of(layout: MiniBlock, words: Bytes) -> np.ndarray:
     """The chunk words, unsigned numbers of 16 or 32 bits."""
     width = 4 if layout.large else 2
     if len(words) % width or not len(words):
@@ -164,7 +164,7 @@ def _words(layout: MiniBlock, words: Bytes) -> np.ndarray:
 
 def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: Bytes | None = None) -> _Table:
     """A chunk word is (bytes / 8 - 1) << 4 | log2(values); the last chunk has the remaining values."""
-    numbers = _words(layout, words).astype(np.int64)
+    numbers = words_of(layout, words).astype(np.int64)
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
     starts = sizes.cumsum() - sizes
     limit = page.buffers[1].stop - page.buffers[1].start
@@ -202,7 +202,7 @@ def _check_rows(table: _Table, rows: Spans) -> None:
         raise CorruptFileError(f"expected at least {rows[-1, 1]} rows in the chunks of the page, found {table.rows[-1, 1]}")
 
 
-def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
+def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[Fetched]:
     """The chunks with values of `rows`."""
     _check_rows(table, rows)
     # A chunk is wanted if fewer spans of rows end before its first row than begin before its end.
@@ -211,33 +211,33 @@ def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
     chunks = spans.from_rows(wanted)
     stored = spans.of(table.starts[chunks[:, 0]], (table.starts + table.sizes)[chunks[:, 1] - 1])
     # Chunks that are near each other are not copied together.
-    runs = spans.merged(stored, _GAP)
+    runs = spans.merged(stored, GAP)
     answers = yield [ByteRange(base + a, base + b) for a, b in runs.tolist()]
     starts, sizes = table.starts[wanted], table.sizes[wanted]
     starts = spans.within(spans.of(starts, starts + sizes), runs)[:, 0]
     rows_read = spans.of(table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1])
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
     counts = table.counts[wanted]
-    return _Fetched(data, starts, sizes, counts, int(counts.sum()), rows_read, chunks)
+    return Fetched(data, starts, sizes, counts, int(counts.sum()), rows_read, chunks)
 
 
-def _read_few(layout: MiniBlock, page: Page, words: Bytes, num_items: int, rows: Spans, count: int) -> Steps[_Fetched]:
+def _read_few(layout: MiniBlock, page: Page, words: Bytes, num_items: int, rows: Spans, count: int) -> Steps[Fetched]:
     """The chunks with values of `rows`, which are `count` rows of a page without lists."""
-    numbers = _words(layout, words)
+    numbers = words_of(layout, words)
     most = min(len(numbers), count)
     chunks, runs, rows_read = np.empty((3, most), np.int64), np.empty((most, 2), np.int64), np.empty((most, 2), np.int64)
     few = np.empty((2, count), np.int64)
-    found, read, adjacent, values, size, items = locate(numbers, num_items, rows, _GAP, chunks, runs, rows_read, few)
+    found, read, adjacent, values, size, items = locate(numbers, num_items, rows, GAP, chunks, runs, rows_read, few)
     base, stop = page.buffers[1]
     if items < rows[-1, 1] or base + size > stop:
         _check_rows(_table(layout, page, words, num_items), rows)
     answers = yield [ByteRange(base + a, base + b) for a, b in runs[:read].tolist()]
     data = answers[0] if read == 1 else np.concatenate(answers)
     starts, sizes, counts = chunks[:, :found]
-    return _Fetched(data, starts, sizes, counts, int(values), rows_read[:adjacent], few=few if _FEW * count <= values else None)
+    return Fetched(data, starts, sizes, counts, int(values), rows_read[:adjacent], few=few if FEW * count <= values else None)
 
 
-def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...], bool]:
+def decode(layout: MiniBlock, fetched: Fetched, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...], bool]:
     """The values of the fetched chunks, and their slots, which are given if the structure is not in the chunks.
 
     Only those of the few wanted values if the encoding can pick them; the bool tells.
@@ -262,7 +262,7 @@ def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | Non
     return block, slots, False
 
 
-def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _chunk_buffers(layout: MiniBlock, fetched: Fetched) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The number of levels of each chunk, and the start and size of each of its buffers, from the chunk headers."""
     if layout.num_buffers != layout.value.num_buffers:
         raise CorruptFileError(f"expected {layout.value.num_buffers} value buffers in a chunk, found {layout.num_buffers}")
@@ -292,7 +292,7 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
     return heads[0], starts, sizes
 
 
-def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple[Slots, ...]:
+def _dense_slots(layout: MiniBlock, fetched: Fetched, buffers: Chunks) -> tuple[Slots, ...]:
     """The slots of all layers from the levels of the fetched chunks, the first of `buffers`."""
     structure = layout.structure
     assert isinstance(structure, Dense)
@@ -313,7 +313,7 @@ def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple
     return unravel(structure, repetition, definition, int(buffers.counts.sum()))
 
 
-def _leaf(layout: MiniBlock, block: Block, dictionary: Bytes | None, t: pa.DataType, validity: np.ndarray | None, late: bool) -> pa.Array:
+def leaf_of(layout: MiniBlock, block: Block, dictionary: Bytes | None, t: pa.DataType, validity: np.ndarray | None, late: bool) -> pa.Array:
     if layout.dictionary is None or dictionary is None:
         return to_array(block, t, validity)
     if layout.num_dictionary_items >= 2**31:

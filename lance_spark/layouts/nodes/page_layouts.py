@@ -7,7 +7,7 @@ Layouts have no version: the writer respects what a version allows, and the read
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark._proto import encodings_v2_3_pb2 as pb23
 from lance_spark.buffers.blocks import Encoding
 from lance_spark.buffers.messages import parse_message
+from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.tree import decode_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.nodes.early_2_1 import upgraded
@@ -101,6 +102,22 @@ class MiniBlock:
     num_items: int | None
     repetition_index_depth: int
     large: bool
+
+    @cached_property
+    def of_few(self) -> MiniBlock | None:
+        """What pages have in common of which `decode_few` takes a few values together: the layout, but for its number of items and FSST.
+
+        Equal ones are the same object, as long as it is kept. None for pages with lists, a dictionary, or sparse structure.
+        """
+        if not isinstance(self.structure, Dense) or self.structure.num_lists or self.dictionary is not None or self.num_items is None:
+            return None
+        value = replace(self.value, symbol_table=b"") if isinstance(self.value, Fsst) else self.value
+        return _interned(replace(self, num_items=None, value=value))
+
+
+@lru_cache(maxsize=1024)
+def _interned(layout: MiniBlock) -> MiniBlock:
+    return layout
 
 
 @dataclass(frozen=True)

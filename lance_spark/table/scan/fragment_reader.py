@@ -6,15 +6,16 @@ not deleted; offsets count all rows of the data files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import keep
+from lance_spark.arrow.selection import joined, keep
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.file import data_file
 from lance_spark.file.data_file import open_data_files
 from lance_spark.file.held_file import HeldFile, HeldReader
 from lance_spark.file.overlaid import has_overlays, overlaid
@@ -40,7 +41,7 @@ from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
-from lance_spark.table.scan.projection import Projection, projected
+from lance_spark.table.scan.projection import Projection, Stored, projected
 
 if TYPE_CHECKING:
     from lance_spark.file.reader import DataFileReader
@@ -103,8 +104,7 @@ class FragmentReader:
         Fields with the ids of `row_columns` are calculated, all others are read from files. `with_dictionaries`: a column of a batch may
         have a dictionary of the values, if its values are stored so.
         """
-        if self._total > _PROVEN_ROWS:
-            self._open(self._fragment.files[0])
+        self._prove()
         rows, wanted = rows_to_read(positions, self._deleted, self._total)
         calculates, done = len(columns.stored_fields) < len(columns.schema.fields), 0
         with_dictionaries = with_dictionaries and not self._fragment.overlays
@@ -133,15 +133,25 @@ class FragmentReader:
                     arrays.append(projected(part, field, t, len(chosen)))
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
-    def positions_of(self, offsets: np.ndarray) -> np.ndarray:
-        """The positions of the rows at these ascending offsets, without those that are deleted or do not exist."""
+    def _prove(self) -> None:
+        """Open a file if the number of rows is not believed without it."""
+        if self._total > _PROVEN_ROWS:
+            self._open(self._fragment.files[0])
+
+    def live(self, offsets: np.ndarray) -> np.ndarray:
+        """Those of these ascending offsets (int64) that are of rows that exist and are not deleted."""
         offsets, deleted = offsets[offsets < self._total].astype(np.int64), self._deleted
         if not len(deleted):
             return offsets
-        before = np.searchsorted(deleted, offsets)
-        there = deleted[np.minimum(before, len(deleted) - 1)] != offsets
-        positions: np.ndarray = offsets[there] - before[there]
-        return positions
+        _check_deleted(deleted, self._total)
+        there = deleted[np.minimum(np.searchsorted(deleted, offsets), len(deleted) - 1)] != offsets
+        live: np.ndarray = offsets[there]
+        return live
+
+    def positions_of(self, offsets: np.ndarray) -> np.ndarray:
+        """The positions of the rows at these ascending offsets, without those that are deleted or do not exist."""
+        offsets, deleted = self.live(offsets), self._deleted
+        return offsets - np.searchsorted(deleted, offsets) if len(deleted) else offsets
 
     def prune_pages(
         self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool], only_bounds: bool = False
@@ -198,8 +208,7 @@ class FragmentReader:
         self, columns: Projection, rows: Rows, batch_rows: int, with_dictionaries: bool
     ) -> Iterator[tuple[dict[int, pa.Array], int]]:
         """Batches of the top-level fields' arrays, by field id, and the number of rows; fields that are in no file are left out."""
-        files = self._fragment.files
-        stored = columns.stored(files, lambda: (f for file in files for f in self._open(file).schema.walk()))
+        files, stored = self._fragment.files, self.stored(columns)
         if not stored.in_files:
             for start in range(0, len(rows), batch_rows):
                 yield {}, min(batch_rows, len(rows) - start)
@@ -216,6 +225,11 @@ class FragmentReader:
                 for field, array in zip(fields, group):
                     parts.setdefault(field.id, []).append(array)
             yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
+
+    def stored(self, columns: Projection) -> Stored:
+        """What is read from the files."""
+        files = self._fragment.files
+        return columns.stored(files, lambda: (f for file in files for f in self._open(file).schema.walk()))
 
     @staticmethod
     def open_only_files(readers: Sequence[FragmentReader]) -> list[DataFileReader]:
@@ -244,6 +258,40 @@ class FragmentReader:
         return self._overlays[file.path]
 
 
+def read_few(readers: Sequence[FragmentReader], rows: Sequence[np.ndarray], columns: Projection) -> dict[int, pa.Array] | None:
+    """The arrays of the top-level fields, by field id, of a few rows, by their offsets, of fragments whose files have the same columns.
+
+    Fields that are in no file are left out. None if the values are large.
+    """
+    for reader in readers:
+        reader._prove()
+    stored = readers[0].stored(columns)
+    parts: dict[int, list[pa.Array]] = {}
+    for number, fields, places in stored.in_files:
+        files = [reader._open(reader._fragment.files[number]) for reader in readers]
+        arrays = data_file.read_few(files, fields, places, rows)  # type: ignore[arg-type]  # none is held in memory
+        if arrays is None:
+            return None
+        for field, array in zip(fields, arrays):
+            parts.setdefault(field.id, []).append(array)
+    if not parts:
+        return {}
+    from lance_spark.layouts.levels.assemble import merge  # loads the decoders
+
+    return {i: merge(stored.fields[i], group) for i, group in parts.items()}
+
+
+def batch_of(readers: Sequence[FragmentReader], rows: Sequence[Rows], columns: Projection, parts: Mapping[int, pa.Array]) -> pa.RecordBatch:
+    """The batch of these rows, by their offsets, of fragments: `parts` are the fields that are in their files, by field id."""
+    arrays, count = [], sum(map(len, rows))
+    for field, t in columns.shown:
+        if field.id in ROW_COLUMN_IDS:
+            arrays.append(joined([reader.calculated(field, t, own) for reader, own in zip(readers, rows)]))
+        else:
+            arrays.append(projected(parts.get(field.id), field, t, count))
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.target)
+
+
 def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, pa.BooleanArray | None]:
     """The offsets to read for the rows at `positions`, and which of these to keep afterwards (None: all).
 
@@ -251,8 +299,7 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
     than picking each of them in every column.
     """
     live = total - len(deleted)
-    if len(deleted) and deleted[-1] >= total:
-        raise CorruptFileError(f"row {deleted[-1]} is deleted, but the fragment has {total} rows")
+    _check_deleted(deleted, total)
     if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
@@ -272,6 +319,11 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
     if len(span) > 2 * len(offsets):
         return offsets, None
     return span, _mask(len(span), offsets - first, True)
+
+
+def _check_deleted(deleted: np.ndarray, total: int) -> None:
+    if len(deleted) and deleted[-1] >= total:
+        raise CorruptFileError(f"row {deleted[-1]} is deleted, but the fragment has {total} rows")
 
 
 def _mask(count: int, places: np.ndarray, value: bool) -> pa.BooleanArray:

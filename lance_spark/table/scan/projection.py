@@ -58,6 +58,11 @@ class Projection:
         """Whether a column, or a part of one, is of dictionary type."""
         return any(pa.types.is_dictionary(f.type) for f in self.schema.walk())
 
+    @cached_property
+    def has_blobs(self) -> bool:
+        """Whether a column, or a part of one, has the bytes of blobs."""
+        return any(f.is_blob for f in self.schema.walk())
+
     def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of a batch with their names, converted to `target`."""
         if batch.schema.equals(self.target):

@@ -27,7 +27,7 @@ from lance_spark.table.scan.parts import Part, Parts
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.selection import WINDOW_ROWS, Selection, concatenated, rows_of, true_at
-from lance_spark.table.scan.small_fragments import SmallFragments, runs
+from lance_spark.table.scan.together import FEW, FewRows, SmallFragments, runs
 from lance_spark.table.scan.top_n import SortKey, Top
 from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import in_use
@@ -37,8 +37,6 @@ OPEN_BYTES = 256 << 10
 """What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 _SMALL_BYTES = 1 << 20
 _FEW_ROWS = 1 << 12
-_AT_ONCE = 1 << 8
-"""So few rows that an index found in a fragment are read with all columns before the predicate is checked."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
 
 def _is_read_at_once(part: Part) -> bool:
     """Whether the rows of a part are read with all columns before the predicate is checked: most of the few that an index found match."""
-    return part.found is not None and not part.exact and part.num_rows <= _AT_ONCE
+    return part.found is not None and not part.exact and part.num_rows <= FEW
 
 
 def _parts(
@@ -269,9 +267,13 @@ def _parts(
     # Who needs few rows does not wait for many files.
     for some in runs(parts, most) if task.common.limit is None else ([part] for part in parts):
         readers, part = [_reader(task, part) for part in some], some[0]
-        reader = readers[0] if len(some) == 1 else SmallFragments(some, readers, pace)
-        rows = range(reader.num_rows) if isinstance(reader, SmallFragments) else rows_of(part, reader)
         try:
+            if len(some) > 1 and part.found is not None:
+                columns = given if selection is None or part.exact else selection.all
+                yield from FewRows(some, readers).read(columns, task.common.batch_rows)
+                continue
+            reader = readers[0] if len(some) == 1 else SmallFragments(some, readers, pace)
+            rows = range(reader.num_rows) if isinstance(reader, SmallFragments) else rows_of(part, reader)
             if selection is None or part.exact:
                 yield from reader.read(rows, given, task.common.batch_rows, task.common.with_dictionaries)
             elif at_once:

@@ -12,7 +12,7 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import CorruptFileError, LanceError
-from lance_spark.table.scan import small_fragments
+from lance_spark.table.scan import together
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 
@@ -72,7 +72,7 @@ def plain(rows: pa.Table) -> pa.Table:
 def alone(uri: str, monkeypatch: pytest.MonkeyPatch, **scan: Any) -> pa.Table:
     """What a scan returns that reads each fragment by itself."""
     with monkeypatch.context() as patch:
-        patch.setattr(small_fragments, "_MOST", 1)
+        patch.setattr(together, "_MOST", 1)
         return Dataset.open(uri).scan(**scan).to_table()
 
 
@@ -101,6 +101,15 @@ def test_fragments_with_more_columns_than_others_are_read_with_those_like_them(t
     found = ds.scan(columns=columns).to_table()
     assert found.equals(alone(uri, monkeypatch, columns=columns))
     assert found.equals(lance.dataset(uri).to_table(columns=columns))
+
+
+def test_a_struct_whose_child_is_in_no_old_file_is_null_where_it_was(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    for _ in range(5):
+        rows = pa.array([{"a": 1}, None, {"a": 2}], pa.struct({"a": pa.int64()}))
+        Dataset.write(uri, pa.table({"s": rows}), "append" if Path(uri).exists() else "create")
+    ds = Dataset.open(uri).add_columns(pa.schema({"s": pa.struct({"b": pa.int32()})}))
+    assert ds.scan(columns=["s.b"]).to_table()["s"].to_pylist() == 5 * [{"b": None}, None, {"b": None}]
 
 
 def test_batches_have_at_most_the_rows_that_were_asked_for(tmp_path: Path) -> None:
@@ -152,10 +161,10 @@ def test_damage_that_no_checksum_finds_has_the_same_effect_as_on_one_fragment(
         data = bytearray(sound)
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         path.write_bytes(data)
-        together = found()
+        read = found()
         with monkeypatch.context() as patch:
-            patch.setattr(small_fragments, "_MOST", 1)
-            assert together == found()
+            patch.setattr(together, "_MOST", 1)
+            assert read == found()
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -178,6 +187,6 @@ def test_pages_and_bytes_are_counted_as_for_each_fragment_alone(tmp_path: Path, 
             list(task.read(cost))
         return cost.rows, cost.pages, cost.bytes, cost.counts.pages_read, cost.counts.bytes_read
 
-    together = counts()
-    monkeypatch.setattr(small_fragments, "_MOST", 1)
-    assert together == counts()
+    read = counts()
+    monkeypatch.setattr(together, "_MOST", 1)
+    assert read == counts()

@@ -1,30 +1,37 @@
-"""Fragments of one small data file each are read together, as if they were one fragment.
+"""Fragments that are read together, as if they were one: whole small ones, and those in which an index found a few rows.
 
-A table that is appended to often has thousands of them, and what a fragment costs by itself is then more than its rows: opening its file,
-decoding a page of each column, evaluating the predicate, and building a batch.
+What a fragment costs by itself is then more than its rows: opening its file, decoding a page of each column, evaluating the predicate, and
+building a batch. A table that is appended to often has thousands of small fragments; and a look-up that waits for one fragment after the
+other is slow, most of all in a remote store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.file.data_file import read_together
 from lance_spark.file.held_file import HeldFile
+from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import TAIL
-from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
+from lance_spark.metadata.row_columns import ROW_ADDRESS
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field
 from lance_spark.schema.storage_version import V2_1
-from lance_spark.table.scan.fragment_reader import FragmentReader
+from lance_spark.table.scan.fragment_reader import FragmentReader, batch_of, read_few
 from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.projection import Projection, projected
+from lance_spark.table.scan.projection import Projection
+
+FEW = 1 << 8
+"""So few rows that an index found in a fragment are read with all columns before the predicate is checked, and with those of others."""
+
+_VALUES = 1 << 14
+"""Few values that are read together: each may take a chunk of some kilobytes."""
 
 _MOST = 64
 """Fragments that are read together: what they have in common costs little then, and their files take a few megabytes of memory."""
@@ -39,36 +46,45 @@ _BATCH_BYTES = 512 << 10
 def runs(parts: Iterable[Part], most_rows: int) -> Iterator[list[Part]]:
     """The parts in order: those that can be read together in one list, at most `most_rows` of their rows; all others alone."""
     run: list[Part] = []
+    likeness: Hashable = None
     rows = 0
     for part in parts:
-        if run and (not _are_alike(run[0], part) or len(run) == _MOST or rows + part.num_rows > most_rows):
+        own = _likeness(part)
+        if run and (own is None or own != likeness or len(run) == _MOST or rows + part.num_rows > most_rows):
             yield run
             run, rows = [], 0
-        if not run and not _is_small(part):
+        if own is None:
             yield [part]
             continue
+        likeness = own
         run.append(part)
         rows += part.num_rows
     if run:
         yield run
 
 
+def _likeness(part: Part) -> Hashable:
+    """What parts that are read together have in common: the columns of their files. None if a part is read alone."""
+    if not (_is_small(part) if part.found is None else _has_few_rows(part)):
+        return None
+    return part.found is None, part.exact, *((file.fields, file.column_indices, file.version) for file in part.fragment.files)
+
+
 def _is_small(part: Part) -> bool:
     """Whether all rows of a fragment are read, which has nothing but one file that is read as a whole when it is opened."""
     fragment = part.fragment
-    if part.found is not None or fragment.deletion is not None or fragment.overlays or len(fragment.files) != 1:
+    if fragment.deletion is not None or fragment.overlays or len(fragment.files) != 1:
         return False
     (file,) = fragment.files
     is_small = file.size is not None and file.size <= TAIL and file.storage_version >= V2_1 and not isinstance(file, HeldFile)
     return is_small and part.start == 0 and part.stop == fragment.physical_rows
 
 
-def _are_alike(one: Part, other: Part) -> bool:
-    """Whether another part can be read together with a small one: their files have the same columns."""
-    if not _is_small(other):
+def _has_few_rows(part: Part) -> bool:
+    """Whether an index found few rows of a fragment, which `FewRows` reads."""
+    if part.num_rows > FEW or part.fragment.overlays:
         return False
-    (a,), (b,) = one.fragment.files, other.fragment.files
-    return (a.fields, a.column_indices, a.version) == (b.fields, b.column_indices, b.version)
+    return all(file.storage_version >= V2_1 and not isinstance(file, HeldFile) for file in part.fragment.files)
 
 
 class SmallFragments:
@@ -126,21 +142,15 @@ class SmallFragments:
 
     def _together(self, some: range, columns: Projection) -> pa.RecordBatch | None:
         """All rows of some fragments; None if something is damaged or unknown, which is reported when its fragment is read alone."""
-        stored = columns.stored(self._parts[0].fragment.files, lambda: ())
         parts: dict[int, pa.Array] = {}
         try:
-            for _, fields, places in stored.in_files:
+            for _, fields, places in self._readers[0].stored(columns).in_files:
                 files = FragmentReader.open_only_files(self._readers)[some.start : some.stop]
                 parts = dict(zip([f.id for f in fields], read_together(files, fields, places)))
         except (CorruptFileError, UnsupportedFeatureError, StorageError):
             return None
-        arrays, count = [], self._ends[some.stop - 1] - self._start(some.start)
-        for field, t in columns.shown:
-            if field.id in ROW_COLUMN_IDS:
-                arrays.append(joined([self._readers[i].calculated(field, t, range(self._parts[i].num_rows)) for i in some]))
-            else:
-                arrays.append(projected(parts.get(field.id), field, t, count))
-        return pa.RecordBatch.from_arrays(arrays, schema=columns.target)
+        readers, rows = [self._readers[i] for i in some], [range(self._parts[i].num_rows) for i in some]
+        return batch_of(readers, rows, columns, parts)
 
     def _alone(self, some: range, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Those of the rows at `positions` that are in some fragments, fragment by fragment."""
@@ -152,3 +162,61 @@ class SmallFragments:
                 own = positions[slice(*np.searchsorted(positions, [start, end]))] - start
             if len(own):
                 yield from self._readers[i].read(own, columns, batch_rows)
+
+
+Found = tuple[FragmentReader, np.ndarray]
+"""A fragment, and the offsets of its rows."""
+
+
+class FewRows:
+    """The rows that an index found in the fragments of parts (see `runs`), one after the other, as `FragmentReader` reads those of one."""
+
+    def __init__(self, parts: Sequence[Part], readers: Sequence[FragmentReader]) -> None:
+        self._parts, self._readers = parts, readers
+
+    def read(self, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """All of the rows, in batches of at most `batch_rows`. There are no dictionaries, which so few rows would not repeat."""
+        found = [
+            (reader, reader.live(offsets_of(part.found))) for part, reader in zip(self._parts, self._readers) if part.found is not None
+        ]
+        most = 0 if columns.has_blobs else min(batch_rows, _VALUES // max(1, len(columns.schema.fields)))
+        for some in _groups(found, most):
+            yield from _batches(some, columns, batch_rows)
+
+
+def _groups(found: Sequence[Found], most: int) -> Iterator[list[Found]]:
+    """Those that have rows, in groups of at most `most` rows, or of one fragment."""
+    group: list[Found] = []
+    count = 0
+    for one in found:
+        own = len(one[1])
+        if group and count + own > most:
+            yield group
+            group, count = [], 0
+        if own:
+            group.append(one)
+            count += own
+    if group:
+        yield group
+
+
+def _batches(found: Sequence[Found], columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a group: in one batch, or if they may be large, those of each half of the fragments."""
+    if len(found) == 1:
+        ((reader, rows),) = found
+        yield from reader.read(reader.positions_of(rows), columns, batch_rows)
+        return
+    readers, offsets = [reader for reader, _ in found], [rows for _, rows in found]
+    try:
+        parts = read_few(readers, offsets, columns)
+        batch = None if parts is None else batch_of(readers, offsets, columns, parts)
+    except (CorruptFileError, UnsupportedFeatureError, StorageError):
+        # Who reads the fragment alone names what is damaged or unknown.
+        halves = [[one] for one in found]
+    else:
+        if batch is not None:
+            yield batch
+            return
+        halves = [list(found[: len(found) // 2]), list(found[len(found) // 2 :])]
+    for half in halves:
+        yield from _batches(half, columns, batch_rows)
