@@ -213,7 +213,12 @@ def test_legacy_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "scan", [{"limit": 130}, {"limit": 0}, {"limit": 7, "offset": 95}, {"offset": 230}, {"offset": 999}, {"limit": 10**9}], ids=str
+    "scan",
+    [
+        *({"limit": 130}, {"limit": 0}, {"limit": 7, "offset": 95}, {"offset": 230}, {"offset": 999}, {"limit": 10**9}),
+        *({"limit": 2**63 - 1, "offset": 5}, {"limit": 10**30, "offset": 95}, {"offset": 10**30}, {"limit": 2**64, "offset": 2**64}),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("deleted", [None, "id % 3 = 1"])
 def test_limit_and_offset_count_rows_of_the_result(uri: str, scan: Any, deleted: Any) -> None:
@@ -221,7 +226,8 @@ def test_limit_and_offset_count_rows_of_the_result(uri: str, scan: Any, deleted:
         lance.dataset(uri).delete(deleted)
     everything = Dataset.open(uri).scan().to_table()
     got = Dataset.open(uri).scan(**scan).to_table()
-    assert got == everything.slice(scan.get("offset", 0), scan.get("limit"))
+    assert got == everything.slice(min(scan.get("offset", 0), 1000), min(scan.get("limit", 1000), 1000))
+    assert Dataset.open(uri).scan(filter="id >= 0", **scan).to_table() == got
 
 
 @pytest.mark.parametrize(

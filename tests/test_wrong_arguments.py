@@ -126,6 +126,7 @@ WRONG_USES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.create_branch(None), TypeError, "the name of a branch must be text, not None"),
     (lambda t: t.cleanup_old_versions(7), TypeError, r"older_than must be a timedelta, such as timedelta\(days=7\), not 7"),
     (lambda t: t.cleanup_old_versions(timedelta(1), 2.5), TypeError, "retain_versions must be an integer, not 2.5"),
+    (lambda t: t.update({"id": "1", "ID": "2"}), SchemaMismatchError, "one column has two new values: .id., .ID."),
     (lambda t: t.update({"id": 5}), TypeError, r"updates\['id'\] must be text, not 5"),
     (lambda t: t.update("id = 5"), TypeError, "updates must be a mapping"),
     (lambda t: t.add_columns(["x"]), TypeError, "a new column must be a field, not 'x'"),

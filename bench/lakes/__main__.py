@@ -31,6 +31,9 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 QUICK_QUERIES = ("TPC-H Q1", "TPC-H Q6")
 REQUESTS = "requests"
 NAMES = [*PARTS, REQUESTS]
+ROUNDS = 3
+ROUNDS_OF_READS = 6
+"""A round of scans takes seconds, and Java compiles what they run for four rounds or more, in every contestant."""
 NEW_KEYS = 100_000_000
 """What is added to the keys of orders that are merged as new ones."""
 
@@ -65,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.lakes", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rows, one round, and two of the queries of TPC-H")
     parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, and {ROUNDS_OF_READS} for reads, if not given")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure these parts, and leave the results of others")
     parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -74,7 +77,6 @@ def main() -> None:
         serve(name, Path(root), memory, Source(**json.loads(source)))
         return
     scale, many, memory = (0.01, 20, "1g") if given.quick else (given.scale, max(20, int(1000 * given.scale)), "4g")
-    rounds = 1 if given.quick else given.rounds
     source = prepared(scale, int(scale * 200_000), many)
     saved = FOLDER / f"lakes{scale:g}"
     saved.mkdir(exist_ok=True)
@@ -84,6 +86,7 @@ def main() -> None:
             counts.write_text(json.dumps(sent(memory)))
             continue
         works = [w for w in PARTS[part] if not given.quick or not w.name.startswith("TPC-H") or w.name in QUICK_QUERIES]
+        rounds = 1 if given.quick else given.rounds or (ROUNDS_OF_READS if part == "reads" else ROUNDS)
         print(part, flush=True)
         for result in measured(works, rounds, memory, source):
             (saved / f"{part}.json").write_text(json.dumps(asdict(result)))

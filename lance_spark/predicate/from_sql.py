@@ -27,6 +27,8 @@ from lance_spark.schema.declared_types import declared
 from lance_spark.schema.schema import Schema, quoted
 
 _MAX_LENGTH = 1 << 20
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a character of UTF-16, which Python's texts may have, but no others."""
 _WORDS = re.compile(r"[\w .,;:!?-]+")
 """What could be a text whose quotes are missing."""
 Result = TypeVar("Result")
@@ -84,6 +86,8 @@ def _translated(sql: str, schema: Schema, zone: str | None, subject: str, made: 
     about = subject.format(_short(sql))
     if len(sql) > _MAX_LENGTH:
         raise InvalidOptionError(f"{about} is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
+    if half := _HALF.search(sql):
+        raise InvalidOptionError(f"{about} has half of a character, {half[0]!r}, which no text in a table has")
     try:
         return made(_Translation(schema, about, zone).node(condition_tree(sql)))
     except SyntaxError as e:

@@ -290,7 +290,7 @@ def _resolve(fields: Sequence[Field], path: str, full_path: str, in_lists: bool 
     if in_backticks:
         candidates = [(in_backticks[1].replace("``", "`"), in_backticks[2] or "")]
     else:
-        cuts = [i for i, c in enumerate(path) if c == "."]
+        cuts = [i for i, c in enumerate(path[:-1]) if c == "."]
         candidates = [(path, "")] + [(path[:i], path[i + 1 :]) for i in reversed(cuts)]
     for head, rest in candidates:
         found = [f for f in fields if f.name == head] or [f for f in fields if f.name.lower() == head.lower()]

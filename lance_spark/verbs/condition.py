@@ -126,7 +126,10 @@ def own_formulas(
             return None
         if not is_independent(spark, formula) or may_divide(formula) or not (new or is_plain(schema, name)):
             return None
-        formulas[exact.get(name.lower(), name)] = formula
+        own = exact.get(name.lower(), name)
+        if own in formulas:
+            return None  # Spark's way says that it is assigned twice
+        formulas[own] = formula
     return formulas
 
 

@@ -220,6 +220,7 @@ def test_messages_of_the_parser_are_plain_text() -> None:
         ("id = 3; id = 4", "the filter 'id = 3; id = 4' has a syntax error: a semicolon ends it"),
         ("s = 'x", 'the filter "s = \'x" has a syntax error: a string, a name or a comment is not closed'),
         ("", "the filter '' has a syntax error: it is empty"),
+        ("s = '\ud800'", "the filter \"s = '\\ud800'\" has half of a character, '\\ud800', which no text in a table has"),
         ("id >> 3 = 1", "the filter 'id >> 3 = 1' uses 'SHIFTRIGHT(`id`, 3)', which filters do not support"),
     ],
 )

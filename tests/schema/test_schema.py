@@ -59,6 +59,12 @@ def test_columns_are_found_by_path_without_regard_to_case(path: Any, names: Any)
     assert [f.name for f in from_arrow(ARROW).resolve(path)] == names
 
 
+@pytest.mark.parametrize("path", ["", ".", "id.", ".id", "st.", "st.q.", "`st`.", "id.x", "st..q"])
+def test_a_path_with_a_missing_name_is_no_column(path: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="no column"):
+        from_arrow(ARROW).resolve(path)
+
+
 def test_a_selection_keeps_parents_and_unites_children_in_the_order_of_the_table() -> None:
     chosen = from_arrow(ARROW).select(["st.q.s", "id", "st.q.r"]).to_arrow()
     assert chosen.names == ["st", "id"]

@@ -124,7 +124,12 @@ def test_two_rows_of_the_source_for_one_row_are_refused_by_key(table: LanceTable
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [({"x": "'text'"}, "'x' is string"), ({"nope": "1"}, "no column 'nope'"), ({"name": "1", "NAME": "2"}, "assigned more than once")],
+    [
+        ({"x": "'text'"}, "'x' is string"),
+        ({"nope": "1"}, "no column 'nope'"),
+        ({"name": "1", "NAME": "2"}, "assigned more than once"),
+        ({"name": "'1'", "NAME": "'2'"}, "assigned more than once"),
+    ],
 )
 def test_invalid_assignments_are_refused_before_anything_is_written(table: LanceTable, values: dict[str, str], message: str) -> None:
     with pytest.raises(SchemaMismatchError, match=message):

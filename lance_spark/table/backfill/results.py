@@ -114,9 +114,15 @@ class Results:
     def _read(self, file: ResultFile) -> pa.Table | None:
         """The rows of a file; None for a file that is no more, or was damaged: then its rows are computed again."""
         try:
-            return pa.ipc.open_file(pa.py_buffer(self.store.read(f"{self.place}/{file.name}"))).read_all()
-        except (MissingFileError, pa.ArrowInvalid):
+            data = self.store.read(f"{self.place}/{file.name}")
+        except MissingFileError:
             return None
+        try:
+            table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+            table.validate(full=True)
+        except (pa.ArrowException, OSError):
+            return None
+        return table
 
     def finish(self, run: str, number: int, rows: Rows) -> None:
         """Note that the share `number` of a run has results of all of these rows."""

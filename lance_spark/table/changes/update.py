@@ -34,6 +34,9 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
         schema = with_row_columns(snapshot.manifest.schema)
         predicate = None if condition is None else parse(condition, schema)
         columns = [(_top_level(snapshot, name), text) for name, text in values.items()]
+        assigned = [column.name for column, _ in columns]
+        if len(set(assigned)) < len(assigned):
+            raise SchemaMismatchError(f"one column has two new values: {', '.join(map(repr, values))}")
         formulas = {column.name: _assigned(parse_formula(text, schema, column=column.name), column) for column, text in columns}
         check_formulas(snapshot, formulas)
         return plan_update(Here(), snapshot, predicate, formulas)

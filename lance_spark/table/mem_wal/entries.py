@@ -65,13 +65,15 @@ class Entries:
         try:
             with pa.ipc.open_stream(self.store.read(path)) as stream:
                 batches = list(stream)
+            for batch in batches:
+                batch.validate(full=True)
         except FileNotFoundError as e:
             raise MissingFileError(f"{where}: this entry of the write-ahead log was removed while the table was read; read it again") from e
         except (pa.ArrowException, OSError) as e:
             raise CorruptFileError(f"{where}: not a valid entry of a write-ahead log: {e}; mem_wal=base reads the table without it") from e
         try:
             return [self._conformed(batch) for batch in batches if batch.num_columns]
-        except (pa.ArrowException, CorruptFileError) as e:
+        except (pa.ArrowException, CorruptFileError, UnicodeDecodeError) as e:
             raise CorruptFileError(f"{where}: the entry does not have the columns of the table: {e}") from e
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -103,7 +105,8 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
 
 def _id(field: pa.Field) -> int:
     text = (field.metadata or {}).get(_FIELD_ID, b"")
-    if not text.isdigit():
+    # Ids have 32 bits.
+    if not text.isdigit() or len(text) > 10:
         raise CorruptFileError(f"the column {field.name!r} has no field id")
     return int(text)
 

@@ -53,8 +53,11 @@ _FIELD_BYTES = 2 << 10
 _CHARACTER_BYTES = 64
 """About the memory of a condition for each character of its text."""
 
-_OF_TIME = re.compile("now|current_", re.IGNORECASE)
-"""What the text of a condition has that depends on the time: now(), current_timestamp, current_date."""
+_OF_TIME = re.compile("now|curdate|current_", re.IGNORECASE)
+"""What the text of a condition has that depends on the time: now(), current_timestamp, current_date, curdate()."""
+
+_ALL_ROWS = 1 << 61
+"""No table has so many rows. Larger limits and offsets mean the same, but their sum is no number of 64 bits."""
 
 _MAX_PIECES = 1 << 14
 _UNKNOWN_ROW_BYTES = 64
@@ -122,13 +125,13 @@ class ScanPlan:
             raise ValueError("limit and offset cannot be combined with task_limit or counts_rows")
 
     def checked(self, snapshot: Snapshot) -> ScanPlan:
-        """This plan, whose columns a user has named. Raises SchemaMismatchError if two names are those of one column."""
+        """This plan, whose columns and limits a user has given. Raises SchemaMismatchError if two names are those of one column."""
         known = self.known(snapshot)
         paths = [tuple(f.name for f in known.resolve(name)) for name in self.columns or ()]
         if len(set(paths)) < len(paths):
             twice = [name for name, path in zip(self.columns or (), paths) if paths.count(path) > 1]
             raise SchemaMismatchError(f"the columns {', '.join(map(repr, twice))} are the same one; name each column once")
-        return self
+        return replace(self, offset=min(self.offset, _ALL_ROWS), limit=_least(self.limit, None if self.limit is None else _ALL_ROWS))
 
     def known(self, snapshot: Snapshot) -> Schema:
         """All fields that the scan can return: the table's, and those of `row_columns`."""

@@ -40,6 +40,8 @@ _MOST_ENTRY_BYTES = 4096
 """An entry that only marks where a new writer took over has no columns; such entries have about 200 bytes."""
 _HEAD_BYTES = 64 << 10
 """An entry begins with its schema and metadata, which take less space in most tables."""
+_MOST_DIGITS = 20
+"""The digits of the largest number of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -199,21 +201,18 @@ def _is_in(store: Store, path: str, current: int) -> bool:
     if current <= 1:
         return False
     generation = _metadata(store, path).get(b"generation", b"")
-    return generation.isdigit() and int(generation) < current
+    # More digits than a number of 64 bits has say nothing.
+    return len(generation) <= _MOST_DIGITS and generation.isdigit() and int(generation) < current
 
 
-def _metadata(store: Store, path: str) -> Mapping[bytes, bytes]:
-    """What an entry notes about itself."""
+def _metadata(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes, bytes]:
+    """What an entry notes about itself, which is in its first `most` bytes at most times."""
+    size = store.size(path)
+    (head,) = store.read_ranges(path, [ByteRange(0, min(size, most))])
     try:
-        size = store.size(path)
-        try:
-            (head,) = store.read_ranges(path, [ByteRange(0, min(size, _HEAD_BYTES))])
-            stream = pa.ipc.open_stream(head)
-        except pa.ArrowException:
-            if size <= _HEAD_BYTES:
-                raise
-            stream = pa.ipc.open_stream(store.read(path))
-        with stream:
+        with pa.ipc.open_stream(head) as stream:
             return stream.schema.metadata or {}
-    except pa.ArrowException as e:
+    except (pa.ArrowException, OSError) as e:
+        if size > most:
+            return _metadata(store, path, size)
         raise CorruptFileError(f"{store.uri}/{path}: not a valid entry of a write-ahead log: {e}") from e

@@ -108,13 +108,15 @@ def test_failed_rows_of_a_stopped_run_are_tried_again(uri: str) -> None:
     check(uri)
 
 
-def test_a_damaged_or_removed_result_is_computed_again(uri: str) -> None:
+@pytest.mark.parametrize("damage", ["other bytes", "a footer of other bytes"])
+def test_a_damaged_or_removed_result_is_computed_again(damage: str, uri: str) -> None:
     with pytest.raises(FunctionFailedError):
         run(uri, Counting(fails_from=80), tasks=1)
     files = sorted(Path(uri, FOLDER).rglob("[0-9]*.arrow"))
     assert files
     for file in files:
-        file.write_bytes(b"x")
+        whole = file.read_bytes()
+        file.write_bytes(b"x" if damage == "other bytes" else whole[:-60] + b"\xff" * 50 + whole[-10:])
     second = Counting()
     run(uri, second)
     assert len(second.seen) == 197

@@ -15,7 +15,7 @@ from lance.mem_wal import LsmScanner, ShardSnapshot
 
 from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
-from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, UnsupportedFeatureError
 from tests import write_ahead_logs as logs
 
 
@@ -296,6 +296,21 @@ def test_a_damaged_or_missing_entry_is_an_error_that_names_it(uri: str) -> None:
     with pytest.raises(CorruptFileError, match=f"{first.name}.*missing"):
         Dataset.open(uri).to_table()
     assert Dataset.open(uri, mem_wal="base").count_rows() == 2
+
+
+def test_any_changed_bytes_of_an_entry_are_an_error_or_other_values(uri: str) -> None:
+    """Names, values and bounds of texts may be any bytes, which neither crash nor pass for valid rows."""
+    shard = new_shard()
+    logs.unflushed(uri, 5, 6, shard=shard)
+    (entry,) = entries(uri, shard)
+    whole, errors = entry.read_bytes(), 0
+    for place in range(0, len(whole), 7):
+        entry.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            Dataset.open(uri).to_table().validate(full=True)
+        except LanceError as e:
+            errors += entry.name in str(e)
+    assert errors > 20
 
 
 def test_an_sstable_that_was_removed_is_an_error(uri: str) -> None:

@@ -69,7 +69,8 @@ def test_rows_that_an_index_has_shown_are_counted_without_being_read(table: Data
 
 
 @pytest.mark.parametrize(
-    "condition", ["at < now()", "at < current_timestamp", "at < Current_Timestamp()", "CAST(at AS DATE) < current_date"]
+    "condition",
+    ["at < now()", "at < current_timestamp", "at < Current_Timestamp()", "CAST(at AS DATE) < current_date", "CAST(at AS DATE) < CurDate()"],
 )
 def test_a_condition_on_the_time_is_read_anew(tmp_path: Path, condition: str) -> None:
     at = pa.array([dt.datetime(2020, 1, 1, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
