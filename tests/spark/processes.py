@@ -29,3 +29,16 @@ def run(script: str, *arguments: str, path: Path = ROOT) -> str:
     done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=path, env=environment, capture_output=True, text=True)
     assert not done.returncode, done.stderr
     return done.stdout + done.stderr
+
+
+def processes(part: str) -> set[int]:
+    """The processes of this process's Spark with these words in their command lines, as their numbers."""
+    lines = subprocess.run(["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    parents = {int(pid): (int(parent), command) for pid, parent, command in (line.split(None, 2) for line in lines)}
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid][0]
+        return pid == os.getpid()
+
+    return {pid for pid, (_, command) in parents.items() if part in command and is_ours(pid)}

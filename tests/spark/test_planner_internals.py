@@ -45,6 +45,7 @@ FEATURES = [
     "statements",
     "alteration",
     "changelog",
+    "planning",
     "columnar",
 ]
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from lance_spark import Dataset
 from lance_spark.spark.source import LanceDataSource
-from tests.spark.processes import START, run
+from tests.spark.processes import START, processes, run
 
 DAEMON = "lance_spark.spark.daemon"
 Load = Callable[..., DataFrame]
@@ -30,15 +30,7 @@ def stored(uri: str) -> str:
 
 def workers() -> set[int]:
     """The workers of this process's Spark that the package's daemon has forked, and the daemon itself."""
-    lines = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
-    parents = {int(pid): (int(parent), command) for pid, parent, command in (line.split(None, 2) for line in lines)}
-
-    def is_ours(pid: int) -> bool:
-        while pid in parents and pid != os.getpid():
-            pid = parents[pid][0]
-        return pid == os.getpid()
-
-    return {pid for pid, (_, command) in parents.items() if DAEMON in command and is_ours(pid)}
+    return processes(DAEMON)
 
 
 def test_a_limit_does_not_stop_the_worker(load: Load, stored: str) -> None:

@@ -360,6 +360,32 @@ public class Features {
     { SQL + "execution.python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1", "new/2", "compute/3" },
   };
 
+  private static final String[][] PLANNING = {
+    { PYTHON + "UserDefinedPythonDataSource", "new/1", "dataSourceCls/0", "createPythonFunction/1" },
+    { PYTHON + "UserDefinedPythonDataSource$", "readInputSchema/0", ".MODULE$" },
+    { PYTHON + "UserDefinedPythonDataSourceRunner", "new/4" },
+    { PYTHON + "UserDefinedPythonDataSourceReadRunner", "new/4" },
+    { PYTHON + "UserDefinedPythonDataSourceWriteRunner", "new/6" },
+    { PYTHON + "UserDefinedPythonDataSourceCommitRunner", "new/4" },
+    { PYTHON + "PythonDataSourceReadInfo" },
+    { PYTHON + "PythonDataSourceWriteInfo" },
+    { SQL + "execution.python.PythonPlannerRunner", "workerModule/0", "writeToPython/2", "receiveFromPython/1", "runInPython/1",
+      "runInPython$default$1/0" },
+    { SQL + "internal.SQLConf", "contains/1" },
+    { SQL + "internal.SQLConf$", "get/0", ".MODULE$" },
+    { CATALYST + "util.CaseInsensitiveMap" },
+    { CATALYST + "util.CaseInsensitiveMap$", "apply/1", ".MODULE$" },
+    { "org.apache.spark.JobArtifactSet$", "getCurrentJobArtifactState/0", ".MODULE$" },
+    { "org.apache.spark.JobArtifactState", "uuid/0" },
+    { "org.apache.spark.api.python.PythonFunction", "accumulator/0", "broadcastVars/0", "envVars/0", "pythonExec/0", "pythonIncludes/0", "pythonVer/0" },
+    { "org.apache.spark.api.python.PythonWorker", "channel/0", "selectionKey/0", "selector/0" },
+    { "org.apache.spark.api.python.PythonWorkerUtils$", "receiveAccumulatorUpdates/2", "writePythonVersion/2", "writeSparkFiles/3", "writeUTF/2",
+      ".MODULE$" },
+    { "org.apache.spark.api.python.SpecialLengths$", "END_OF_STREAM/0", ".MODULE$" },
+    { "org.apache.spark.util.AccumulatorV2" },
+    { "org.apache.spark.util.CollectionAccumulator", "copyAndReset/0", "merge/1" },
+  };
+
   /** The parts of the planner. Each is a folder of sources; "scan", which all others need, is also what is in the planner's own folder. */
   private static final Map FEATURES = new LinkedHashMap();
 
@@ -377,6 +403,7 @@ public class Features {
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog row_level", STATEMENTS);
     add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);
     add("changelog", "", "resolution catalog", CHANGELOG);
+    add("planning", "each query starts two Python processes on the driver instead of one", "", PLANNING);
     add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);
   }
 

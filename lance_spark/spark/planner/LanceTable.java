@@ -186,7 +186,7 @@ class Source {
 
   /** A new PythonDataSourceV2 that Spark has not opened. */
   static PythonDataSourceV2 unopened() {
-    PythonDataSourceV2 source = new PythonDataSourceV2();
+    PythonDataSourceV2 source = new FormatSource();
     source.setShortName(LancePlanner.SOURCE);
     return source;
   }

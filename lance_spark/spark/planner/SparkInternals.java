@@ -63,6 +63,16 @@ class SparkInternals {
     throw new NoSuchMethodException(companion.getClass().getName() + "." + name);
   }
 
+  /** The result of a method that not all versions have; null if this one lacks it. */
+  static Object callIfThere(Object object, String name, Object[] arguments) throws Exception {
+    Method[] methods = object.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      boolean calls = methods[i].getName().equals(name) && methods[i].getParameterTypes().length == arguments.length;
+      if (calls) return methods[i].invoke(object, arguments);
+    }
+    return null;
+  }
+
   private static int position(scala.Product value, String name) {
     for (int i = 0; i < value.productArity(); i++) if (value.productElementName(i).equals(name)) return i;
     throw new IllegalStateException(value.getClass().getName() + " has no argument " + name);

@@ -32,7 +32,7 @@ class CatalogPython {
   /** The class of the data source, found in the same packages as the format lance. */
   private static UserDefinedPythonDataSource definition() {
     UserDefinedPythonDataSource known = Source.unopened().source();
-    return new UserDefinedPythonDataSource(known.createPythonFunction(PICKLED_CLASS.getBytes(StandardCharsets.ISO_8859_1)));
+    return Answers.to(new UserDefinedPythonDataSource(known.createPythonFunction(PICKLED_CLASS.getBytes(StandardCharsets.ISO_8859_1))));
   }
 
   /** A data source whose writer or reader serves a request. */

@@ -1,0 +1,213 @@
+package lancespark;
+
+import java.io.*;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.util.*;
+import org.apache.spark.JobArtifactSet$;
+import org.apache.spark.JobArtifactState;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.PythonWorker;
+import org.apache.spark.api.python.PythonWorkerUtils$;
+import org.apache.spark.api.python.SpecialLengths$;
+import org.apache.spark.sql.execution.python.PythonPlannerRunner;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.util.CollectionAccumulator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A Python process on the driver that answers Spark's requests to a source: it creates it, plans reads and writes, and commits.
+ *
+ * Spark has one process for each kind of request. It begins with the imports that the source needs, which take longer than most requests, and ends
+ * after a minute without one. These processes answer all kinds (pyspark_lance.planning), and a daemon forks them that has imported the package
+ * (lance_spark.spark.planning_daemon). What is sent and received is Spark's.
+ */
+class PlanningProcess {
+  private static final String DAEMON = "lance_spark.spark.planning_daemon", MODULE = "pyspark_lance.planning";
+  private static final String UDF = "spark.sql.execution.pyspark.udf.";
+  /** Settings with which Spark starts its processes or watches them in other ways. With any of them, Spark's own processes answer. */
+  private static final String[] OTHERS = { "spark.python.use.daemon", "spark.python.worker.reuse", "spark.python.worker.faulthandler.enabled",
+      UDF + "faulthandler.enabled", "spark.python.worker.idleTimeoutSeconds", UDF + "idleTimeoutSeconds", "spark.python.worker.killOnIdleTimeout",
+      UDF + "killOnIdleTimeout", "spark.python.worker.tracebackDumpIntervalSeconds", UDF + "tracebackDumpIntervalSeconds",
+      UDF + "hideTraceback.enabled", UDF + "simplifiedTraceback.enabled", UDF + "tracebackWithLocals.enabled",
+      "spark.sql.planner.pythonExecution.memory", "spark.sql.pyspark.dataSource.profiler", "spark.sql.pyspark.worker.logging.enabled" };
+  /** False if the process did not start: the Python may lack the package, which comes with the files of a session. */
+  private static volatile boolean starts = !System.getProperty("os.name").startsWith("Windows");
+
+  /** The answer to a request, which is one of Spark's PythonPlannerRunner; `source` is the source as a function. */
+  static Object answer(Object request, PythonFunction source) {
+    PythonPlannerRunner runner = (PythonPlannerRunner) request;
+    try {
+      PlanningProcess process = starts && source.pythonIncludes().isEmpty() && source.broadcastVars().isEmpty() && !isSetOtherwise() ? started(source) : null;
+      return process == null ? runner.runInPython(runner.runInPython$default$1()) : process.answer(runner);
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+
+  private static boolean isSetOtherwise() {
+    SQLConf settings = SQLConf$.MODULE$.get();
+    for (int i = 0; i < OTHERS.length; i++) if (settings.contains(OTHERS[i])) return true;
+    return false;
+  }
+
+  private static PlanningProcess started(PythonFunction source) {
+    PlanningProcess process = new PlanningProcess(source);
+    try {
+      process.start();
+      return process;
+    } catch (Exception e) {
+      if (Thread.currentThread().isInterrupted()) Platform.throwException(e);
+      starts = false;
+      LancePlanner.LOG.info("Spark's own processes plan reads and writes, because another one did not start", e);
+      return null;
+    }
+  }
+
+  private final PythonFunction source;
+  private final scala.Option artifacts;
+  private final scala.collection.immutable.Map environment;
+  private PythonWorker worker;
+
+  private PlanningProcess(PythonFunction source) {
+    this.source = source;
+    scala.Option state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
+    artifacts = state.isEmpty() ? state : (scala.Option) new scala.Some(((JobArtifactState) state.get()).uuid());
+    Map all = new HashMap(source.envVars());
+    all.put("SPARK_REUSE_WORKER", "1");
+    all.put("SPARK_SIMPLIFIED_TRACEBACK", "1");
+    all.put("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER");
+    all.put("SPARK_JOB_ARTIFACT_UUID", artifacts.isEmpty() ? "default" : artifacts.get());
+    environment = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
+  }
+
+  private void start() throws Exception {
+    Object started = Workers.call("createPythonWorker", scala.Tuple2.class, new Object[] { source.pythonExec(), MODULE, DAEMON, environment, Boolean.TRUE });
+    worker = (PythonWorker) ((scala.Tuple2) started)._1();
+  }
+
+  /** Gives the process back, so that another request gets it, or ends it. */
+  private void end(String how) throws Exception {
+    Workers.call(how, void.class, new Object[] { source.pythonExec(), MODULE, DAEMON, environment, worker });
+  }
+
+  /** Sends a request and receives its answer. The process ends if the answer is an error, as Spark's does. */
+  private Object answer(PythonPlannerRunner runner) throws Exception {
+    boolean isReleased = false;
+    try {
+      DataInputStream in = new DataInputStream(new BufferedInputStream(new Exchange(worker, request(runner))));
+      Object answer = runner.receiveFromPython(in);
+      receiveAccumulators(in);
+      if (in.readInt() == SpecialLengths$.MODULE$.END_OF_STREAM()) {
+        end("releasePythonWorker");
+        isReleased = true;
+      }
+      return answer;
+    } finally {
+      if (!isReleased) end("destroyPythonWorker");
+    }
+  }
+
+  private byte[] request(PythonPlannerRunner runner) throws Exception {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    DataOutputStream out = new DataOutputStream(bytes);
+    PythonWorkerUtils$ spark = PythonWorkerUtils$.MODULE$;
+    spark.writeUTF(runner.workerModule(), out);
+    spark.writePythonVersion(source.pythonVer(), out);
+    spark.writeSparkFiles(artifacts, (scala.collection.immutable.Set) scala.collection.immutable.Set$.MODULE$.empty(), out);
+    SparkInternals.callIfThere(spark, "writeBroadcasts", new Object[] { scala.collection.immutable.Nil$.MODULE$, worker, Workers.env(), out });
+    // Not all versions pass settings to these processes.
+    Object settings = SparkInternals.callIfThere(runner, "runnerConf", new Object[0]);
+    if (settings != null) SparkInternals.callIfThere(spark, "writeConf", new Object[] { settings, out });
+    runner.writeToPython(out, new net.razorvine.pickle.Pickler(true, false));
+    out.writeInt(SpecialLengths$.MODULE$.END_OF_STREAM());
+    return bytes.toByteArray();
+  }
+
+  private void receiveAccumulators(DataInputStream in) {
+    CollectionAccumulator all = source.accumulator();
+    CollectionAccumulator received = all == null ? null : (CollectionAccumulator) (Object) all.copyAndReset();
+    PythonWorkerUtils$.MODULE$.receiveAccumulatorUpdates(scala.Option$.MODULE$.apply(received), in);
+    if (all != null) all.merge(received);
+  }
+}
+
+/**
+ * Spark's pool of Python workers. Neither Janino nor Features can look at its methods, because some of Spark 4.3 have types that are not there.
+ * Without the methods that are called here, Spark's own processes answer.
+ */
+class Workers {
+  private static final String ENV = "org.apache.spark.SparkEnv";
+
+  static Object env() throws Exception {
+    Class type = Class.forName(ENV);
+    try {
+      return MethodHandles.publicLookup().findStatic(type, "get", MethodType.methodType(type)).invokeWithArguments(new Object[0]);
+    } catch (Throwable t) {
+      throw exception(t);
+    }
+  }
+
+  /** The result of a method whose arguments are three texts, the environment of the workers, and a flag or a worker. */
+  static Object call(String name, Class result, Object[] arguments) throws Exception {
+    Class last = arguments[4] instanceof Boolean ? boolean.class : PythonWorker.class;
+    Class[] types = { String.class, String.class, String.class, scala.collection.immutable.Map.class, last };
+    List all = new ArrayList(Arrays.asList(arguments));
+    all.add(0, env());
+    try {
+      return MethodHandles.publicLookup().findVirtual(Class.forName(ENV), name, MethodType.methodType(result, types)).invokeWithArguments(all);
+    } catch (Throwable t) {
+      throw exception(t);
+    }
+  }
+
+  private static Exception exception(Throwable t) {
+    if (t instanceof Exception) return (Exception) t;
+    throw (Error) t;
+  }
+}
+
+/** What a worker answers to a request, which is sent while the answer is read. The worker's channel does not block. */
+class Exchange extends InputStream {
+  private final PythonWorker worker;
+  private final ByteBuffer request;
+
+  Exchange(PythonWorker worker, byte[] request) {
+    this.worker = worker;
+    this.request = ByteBuffer.wrap(request);
+  }
+
+  public int read() throws IOException {
+    byte[] one = new byte[1];
+    return read(one, 0, 1) < 0 ? -1 : one[0] & 0xff;
+  }
+
+  public int read(byte[] into, int offset, int length) throws IOException {
+    ByteBuffer buffer = ByteBuffer.wrap(into, offset, length);
+    boolean isInterrupted = false;
+    try {
+      int count = 0;
+      while (count == 0) {
+        worker.selector().select();
+        // As with Spark's own processes, a request that was sent is answered: it may be a commit.
+        isInterrupted = Thread.interrupted() || isInterrupted;
+        if (worker.selectionKey().isReadable()) count = worker.channel().read(buffer);
+        if (worker.selectionKey().isWritable()) send();
+        worker.selector().selectedKeys().clear();
+      }
+      return count;
+    } finally {
+      if (isInterrupted) Thread.currentThread().interrupt();
+    }
+  }
+
+  private void send() throws IOException {
+    while (request.hasRemaining()) if (worker.channel().write(request) == 0) return;
+    worker.selectionKey().interestOps(SelectionKey.OP_READ);
+  }
+}

@@ -1,0 +1,1 @@
+"""Requests of Spark to Python sources on the driver, in Java: which processes answer them."""

@@ -1,0 +1,97 @@
+"""One process of the driver answers what Spark asks a table, and is forked from one that has imported the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lance_spark
+from lance_spark import Dataset
+from tests.spark.processes import START, processes, run
+from tests.spark_session import SPARK_ERRORS
+
+Load = Callable[..., DataFrame]
+DAEMON = "lance_spark.spark.planning_daemon"
+SPARKS = "pyspark.sql.worker."
+"""In the command lines of Spark's own processes for planning."""
+
+
+@pytest.fixture
+def stored(uri: str) -> str:
+    Dataset.write(uri, pa.table({"id": range(1000), "s": [str(i) for i in range(1000)]}))
+    return uri
+
+
+def test_reads_and_writes_by_all_doors_need_one_process_on_the_driver(spark: SparkSession, load: Load, stored: str, tmp_path: Path) -> None:
+    before = processes(SPARKS)
+    assert load(stored).where("id = 5").count() == 1
+    daemon_and_process = processes(DAEMON)
+    lance_spark.catalog(spark, "planned", root=str(tmp_path))
+    assert spark.sql("SELECT s FROM planned.table WHERE id = 7").collect() == [("7",)]
+    spark.sql(f"CREATE TABLE planned_here USING lance LOCATION '{stored}'")
+    assert spark.table("planned_here").where("id < 3").count() == 3
+    spark.range(1000, 1010).selectExpr("id", "string(id) AS s").write.format("lance").mode("append").save(stored)
+    spark.sql("INSERT INTO planned.table VALUES (2000, 'x')")
+    spark.sql("DELETE FROM planned.table WHERE id < 10")
+    spark.sql("DROP TABLE planned_here")
+    assert load(stored).count() == 1001
+    assert processes(SPARKS) == before
+    assert processes(DAEMON) == daemon_and_process
+    assert len(daemon_and_process) >= 2
+
+
+def test_after_an_error_the_next_query_gets_another_process(load: Load, stored: str) -> None:
+    with pytest.raises(SPARK_ERRORS, match=r"PYTHON_DATA_SOURCE_ERROR.*TableNotFoundError"):
+        load(f"{stored}.not")
+    assert load(stored).where("id = 5").count() == 1
+
+
+def test_a_new_process_imports_nothing_to_plan_a_read(stored: str) -> None:
+    """Spark ends processes after a minute without a request, so that the next query starts one."""
+    script = f"""
+import importlib, pickle, sys
+importlib.import_module({DAEMON!r})
+before = set(sys.modules)
+from lance_spark.spark.source import LanceDataSource
+source = LanceDataSource({{"path": {stored!r}}})
+assert pickle.dumps(source.reader(source.schema()).partitions())
+print(sorted(name for name in set(sys.modules) - before if name.startswith(("lance_spark", "pyspark"))))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_settings_of_sparks_own_processes_apply(spark: SparkSession, load: Load, stored: str) -> None:
+    """Here: that errors are shown without the lines of code that have raised them."""
+    before = processes(SPARKS)
+    spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
+    try:
+        assert load(stored).where("id = 5").count() == 1
+    finally:
+        spark.conf.unset("spark.sql.execution.pyspark.udf.hideTraceback.enabled")
+    assert processes(SPARKS) > before
+
+
+@pytest.mark.slow
+def test_sparks_own_processes_plan_where_the_other_one_does_not_start(stored: str, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case "$*" in *{DAEMON}*) echo No module named lance_spark >&2; touch {tmp_path}/tried; exit 1;; esac
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o755)
+    script = f"""
+spark = builder.config("spark.pyspark.python", "{python}").master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+show(spark)
+"""
+    chosen = f"import os\nos.environ.pop('PYSPARK_DRIVER_PYTHON', None)\nos.environ['PYSPARK_PYTHON'] = '{python}'\n"
+    out = run(chosen + START + script, stored)
+    assert (tmp_path / "tried").exists()
+    assert "['3']" in out
