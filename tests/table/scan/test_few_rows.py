@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from lance_spark import Dataset
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file import together as files_together
 from lance_spark.file import writer
+from lance_spark.storage.store import Store
 from lance_spark.table.scan import together
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -120,6 +122,27 @@ def test_rows_are_those_of_each_fragment_in_order(
         for condition in (SOME, "id IN (3, 103, 205, 306)", f"{SOME} AND flag", f"{SOME} AND text LIKE '%1%'", "id = -1"):
             scan: dict[str, Any] = {"columns": columns, "filter": condition}
             assert Dataset.open(uri).scan(**scan).to_table().equals(alone(uri, monkeypatch, **scan)), scan
+
+
+def test_fragments_of_a_store_that_takes_long_are_read_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_together: list[int]
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    many(uri, "ours", "2.2")
+    expected = Dataset.open(uri).scan(filter=SOME).to_table()
+    monkeypatch.setattr(Store, "is_remote", True)
+    ds, threads = Dataset.open(uri), set[str]()
+    read = Store.read_ranges
+
+    def noting(store: Store, path: str, ranges: Any) -> Any:
+        if path.startswith("data/"):
+            threads.add(threading.current_thread().name)
+        return read(store, path, ranges)
+
+    monkeypatch.setattr(Store, "read_ranges", noting)
+    assert ds.scan(filter=SOME).to_table().equals(expected)
+    assert read_together == [7, 7]
+    assert threading.main_thread().name not in threads
 
 
 def test_rows_of_which_an_index_is_not_sure_are_read_together(tmp_path: Path, read_together: list[int]) -> None:
@@ -248,7 +271,7 @@ def test_damage_that_no_checksum_finds_has_the_same_effect_as_on_one_fragment(
         except LanceError as e:
             return str(e)
 
-    for _ in range(150):
+    for _ in range(60):
         data = bytearray(sound)
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         path.write_bytes(data)
