@@ -100,8 +100,9 @@ def test_recall_and_size_are_those_of_an_index_of_pylance(tmp_path: Path, kind: 
         lance.dataset(tmp_path / writer).validate()
         recalls.append(made.recall("vec", queries, k=10, nprobes=3))
         sizes.append(made.index_statistics("vec_idx")["size_bytes"])
-    # The rotation of RQ is random: that of one bit decides about two of a hundred rows, for pylance, too.
-    assert recalls[0] > recalls[1] - (0.04 if given.get("num_bits") == 1 else 0.02)
+    # The rotation of RQ is random, and so are the levels of pylance's graphs: that of one bit, and of graphs with few edges, decides about
+    # three of a hundred rows (0.885 to 0.912 in twelve indexes of pylance).
+    assert recalls[0] > recalls[1] - (0.04 if given.get("num_bits") == 1 or "m" in given else 0.02)
     assert sizes[0] <= 1.05 * sizes[1]
 
 
