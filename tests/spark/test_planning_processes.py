@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
+from pyspark_lance import planning
 from tests.spark.processes import START, processes, run
 from tests.spark_session import SPARK_ERRORS
 
@@ -65,6 +67,12 @@ print(sorted(name for name in set(sys.modules) - before if name.startswith(("lan
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_process_whose_connection_ends_between_requests_shows_no_error() -> None:
+    """Spark's daemon takes an EOFError for this end, and prints all others."""
+    with pytest.raises(EOFError):
+        planning.main(io.BytesIO(), io.BytesIO())
 
 
 def test_settings_of_sparks_own_processes_apply(spark: SparkSession, load: Load, stored: str) -> None:
