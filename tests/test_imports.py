@@ -40,6 +40,7 @@ ROOMS = [
     "spark/planner/columnar",
     "spark/planner/columnar/metrics",
     "spark/planner/scan",
+    "spark/planner/planning",
     "spark/aggregation",
     "namespace/partitioned",
     "namespace",

@@ -64,7 +64,7 @@ IDENTITY = "__lance_identity"
 """The option with the identity of the version that is read (see `table.versions.identity`): verbs read what they have opened."""
 
 CALL = "__lance_function"
-"""The option in which SearchFunction.java passes the call of a table function, see `planner.table_function`."""
+"""The option in which SearchFunction.java passes the call of a table function, see `planner.functions.table_function`."""
 
 BASED_ON = "__lance_based_on"
 """The option in which LanceTable.java passes the version and its identity that the view, to which rows are written, has opened."""
@@ -82,7 +82,7 @@ class LanceDataSource(DataSource):
         identity = options.get(IDENTITY, "") if self._command is None else self._command.identity
         self._is_called = CALL in options
         if self._is_called:
-            from lance_spark.spark.planner.table_function import with_options
+            from lance_spark.spark.planner.functions.table_function import with_options
 
             options = with_options(options)
             identity = options.get(IDENTITY, "")

@@ -19,7 +19,7 @@ from tests.spark.processes import START, processes, run
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
-DAEMON = "lance_spark.spark.planning_daemon"
+DAEMON = "lance_spark.spark.planner.planning.daemon"
 SPARKS = "pyspark.sql.worker."
 """In the command lines of Spark's own processes for planning."""
 

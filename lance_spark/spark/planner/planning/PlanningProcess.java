@@ -24,10 +24,10 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * Spark has one process for each kind of request. It begins with the imports that the source needs, which take longer than most requests, and ends
  * after a minute without one. These processes answer all kinds (pyspark_lance.planning), and a daemon forks them that has imported the package
- * (lance_spark.spark.planning_daemon). What is sent and received is Spark's.
+ * (lance_spark.spark.planner.planning.daemon). What is sent and received is Spark's.
  */
 class PlanningProcess {
-  private static final String DAEMON = "lance_spark.spark.planning_daemon", MODULE = "pyspark_lance.planning";
+  private static final String DAEMON = "lance_spark.spark.planner.planning.daemon", MODULE = "pyspark_lance.planning";
   private static final String UDF = "spark.sql.execution.pyspark.udf.";
   /** Settings with which Spark starts its processes or watches them in other ways. With any of them, Spark's own processes answer. */
   private static final String[] OTHERS = { "spark.python.use.daemon", "spark.python.worker.reuse", "spark.python.worker.faulthandler.enabled",
