@@ -271,9 +271,11 @@ def test_damage_that_no_checksum_finds_has_the_same_effect_as_on_one_fragment(
         except LanceError as e:
             return str(e)
 
-    for _ in range(60):
+    # The first two bytes are the word of the first chunk of `id`: this bit adds 16 KB to its size, more than the page has.
+    bits = [(1, 7), *((chance.randrange(len(sound)), chance.randrange(8)) for _ in range(60))]
+    for place, bit in bits:
         data = bytearray(sound)
-        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        data[place] ^= 1 << bit
         path.write_bytes(data)
         read = found()
         with monkeypatch.context() as patch:
