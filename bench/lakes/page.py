@@ -103,7 +103,7 @@ Iceberg 1.10.0. TPC-H at scale {scale:g}.
   decode Parquet in the JVM that uses the values. What conditions and aggregates leave out in the workers is not handed over, and
   neither is a text or decimal of a dictionary for each of its rows.
 - **Writes**: rows go from the JVM to Python workers in batches of Arrow, and are encoded there.
-- **One statement for few rows** calls Python processes of the driver three times: they load the table, prepare the write, and commit.
+- **One statement for few rows** asks the Python process of the driver three times: to load the table, prepare the write, and commit.
   A commit waits until the disk has the new files; the others leave that to the operating system.
 - **DELETE, UPDATE and MERGE** write the changed rows and bitmaps of deleted ones. A **backfill** writes the new column alone, where the
   others write all columns anew.

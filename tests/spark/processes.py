@@ -42,3 +42,22 @@ def processes(part: str) -> set[int]:
         return pid == os.getpid()
 
     return {pid for pid, (_, command) in parents.items() if part in command and is_ours(pid)}
+
+
+def run_without(daemon: str, tmp_path: Path, stored: str) -> str:
+    """What a session prints that shows a table, where the Python of its workers cannot start this daemon, which Spark has tried."""
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case "$*" in *{daemon}*) echo No module named lance_spark >&2; touch {tmp_path}/tried; exit 1;; esac
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o755)
+    script = f"""
+spark = builder.config("spark.pyspark.python", "{python}").master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+show(spark)
+"""
+    chosen = f"import os\nos.environ.pop('PYSPARK_DRIVER_PYTHON', None)\nos.environ['PYSPARK_PYTHON'] = '{python}'\n"
+    out = run(chosen + START + script, stored)
+    assert (tmp_path / "tried").exists()
+    return out

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lance_spark
 from lance_spark import Dataset
 from pyspark_lance import planning
-from tests.spark.processes import START, processes, run
+from tests.spark.processes import processes, run_without
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
@@ -88,18 +88,5 @@ def test_settings_of_sparks_own_processes_apply(spark: SparkSession, load: Load,
 
 @pytest.mark.slow
 def test_sparks_own_processes_plan_where_the_other_one_does_not_start(stored: str, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"""#!/bin/sh
-case "$*" in *{DAEMON}*) echo No module named lance_spark >&2; touch {tmp_path}/tried; exit 1;; esac
-exec {sys.executable} "$@"
-""")
-    python.chmod(0o755)
-    script = f"""
-spark = builder.config("spark.pyspark.python", "{python}").master("local[1]").getOrCreate()
-lance_spark.enable(spark)
-show(spark)
-"""
-    chosen = f"import os\nos.environ.pop('PYSPARK_DRIVER_PYTHON', None)\nos.environ['PYSPARK_PYTHON'] = '{python}'\n"
-    out = run(chosen + START + script, stored)
-    assert (tmp_path / "tried").exists()
+    out = run_without(DAEMON, tmp_path, stored)
     assert "['3']" in out

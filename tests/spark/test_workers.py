@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from lance_spark import Dataset
 from lance_spark.spark.source import LanceDataSource
-from tests.spark.processes import START, processes, run
+from tests.spark.processes import START, processes, run, run_without
 
 DAEMON = "lance_spark.spark.daemon"
 Load = Callable[..., DataFrame]
@@ -65,20 +65,7 @@ print(bool(archives) and SPARK_VERSION < (4, 2), gc.get_freeze_count() > 0)
 
 @pytest.mark.slow
 def test_workers_start_where_only_they_find_the_package(stored: str, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"""#!/bin/sh
-case "$*" in *{DAEMON}*) echo No module named lance_spark >&2; touch {tmp_path}/tried; exit 1;; esac
-exec {sys.executable} "$@"
-""")
-    python.chmod(0o755)
-    script = f"""
-spark = builder.config("spark.pyspark.python", "{python}").master("local[1]").getOrCreate()
-lance_spark.enable(spark)
-show(spark)
-"""
-    chosen = f"import os\nos.environ.pop('PYSPARK_DRIVER_PYTHON', None)\nos.environ['PYSPARK_PYTHON'] = '{python}'\n"
-    out = run(chosen + START + script, stored)
-    assert (tmp_path / "tried").exists()
+    out = run_without(DAEMON, tmp_path, stored)
     assert "Columnar: true" in out
     assert "['3']" in out
 

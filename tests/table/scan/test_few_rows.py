@@ -20,6 +20,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.scan import together
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from tests.table.scan.read_alone import alone, plain
 
 TYPES: dict[str, pa.DataType] = {
     "id": pa.int64(),
@@ -73,19 +74,6 @@ def many(uri: str, by: str, version: str, count: int = 7, **options: Any) -> Dat
         else:
             lance.write_dataset(rows_of(part), uri, mode="append" if part else "create", data_storage_version=version, **options)
     return Dataset.open(uri).create_scalar_index("id", "BTREE")
-
-
-def plain(rows: pa.Table) -> pa.Table:
-    """The rows without dictionaries, which may differ."""
-    i = rows.schema.get_field_index("dictionary")
-    return rows if i < 0 else rows.set_column(i, "dictionary", rows.column(i).cast(pa.string()))
-
-
-def alone(uri: str, monkeypatch: pytest.MonkeyPatch, **scan: Any) -> pa.Table:
-    """What a scan returns that reads each fragment by itself."""
-    with monkeypatch.context() as patch:
-        patch.setattr(together, "_MOST", 1)
-        return Dataset.open(uri).scan(**scan).to_table()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.table.scan import together
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from tests.table.scan.read_alone import alone, plain
 
 TYPES: dict[str, pa.DataType] = {
     "i": pa.int64(),
@@ -61,19 +62,6 @@ def many(uri: str, writer: str, version: str, count: int = 40, **options: Any) -
             Dataset.write(uri, rows_of(i), "append" if i else "create", data_storage_version=version, **options)
         else:
             lance.write_dataset(rows_of(i), uri, mode="append" if i else "create", data_storage_version=version, **options)
-
-
-def plain(rows: pa.Table) -> pa.Table:
-    """The rows without dictionaries, which may differ."""
-    i = rows.schema.get_field_index("dictionary")
-    return rows if i < 0 else rows.set_column(i, "dictionary", rows.column(i).cast(pa.string()))
-
-
-def alone(uri: str, monkeypatch: pytest.MonkeyPatch, **scan: Any) -> pa.Table:
-    """What a scan returns that reads each fragment by itself."""
-    with monkeypatch.context() as patch:
-        patch.setattr(together, "_MOST", 1)
-        return Dataset.open(uri).scan(**scan).to_table()
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
