@@ -53,9 +53,8 @@ class Fsst(Encoding):
         return self._decompress(self.values.decode_values(values))
 
     def _decompress(self, block: Block) -> VariableWidth:
-        if not isinstance(block, VariableWidth):
-            raise CorruptFileError("expected strings below FSST, found values of fixed width")
-        return block if self._codes is None else _decompress(block, *self._codes)
+        strings = _strings(block)
+        return strings if self._codes is None else _decompress(strings, *self._codes)
 
     @cached_property
     def _codes(self) -> tuple[np.ndarray, np.ndarray, int] | None:
@@ -64,6 +63,13 @@ class Fsst(Encoding):
         symbols, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
         symbols[: len(table.symbols)], lengths[: len(table.lengths)] = table.symbols, table.lengths
         return (symbols, lengths, max(1, int(lengths.max()))) if table.on else None
+
+
+def _strings(block: Block) -> VariableWidth:
+    """`block`, which a damaged file may say to be numbers."""
+    if not isinstance(block, VariableWidth):
+        raise CorruptFileError("expected strings below FSST, found values of fixed width")
+    return block
 
 
 def _decompress(block: VariableWidth, symbols: np.ndarray, lengths: np.ndarray, longest: int) -> VariableWidth:
@@ -80,13 +86,11 @@ def _decompress(block: VariableWidth, symbols: np.ndarray, lengths: np.ndarray, 
 
 def decompress_parts(block: Block, encodings: Sequence[Fsst], counts: Sequence[int]) -> VariableWidth:
     """The strings of `block`, of which each of `encodings` has compressed the next of `counts`."""
-    if not isinstance(block, VariableWidth):
-        raise CorruptFileError("expected strings below FSST, found values of fixed width")
-    ends = np.cumsum(counts)
-    offsets, parts = block.offsets, []
+    ends, strings = np.cumsum(counts), _strings(block)
+    offsets, parts = strings.offsets, []
     for encoding, start, stop in zip(encodings, (ends - counts).tolist(), ends.tolist()):
         own = offsets[start : stop + 1]
-        parts.append(encoding.decode_values(VariableWidth(own - own[0], block.data[own[0] : own[-1]])))
+        parts.append(encoding.decode_values(VariableWidth(own - own[0], strings.data[own[0] : own[-1]])))
     sizes = np.concatenate([[0], *(np.diff(part.offsets) for part in parts)])
     return VariableWidth(np.cumsum(sizes), np.concatenate([part.data for part in parts]))
 

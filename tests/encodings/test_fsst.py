@@ -150,3 +150,5 @@ def test_compressed_numbers_are_refused() -> None:
         Fsst(TABLE, Flat(8)).decode_chunks(as_chunks([[b"abc"]], [3]))
     with pytest.raises(CorruptFileError):
         Fsst(TABLE, Variable(Flat(32))).decode_values(FixedWidth(8, np.zeros(2, np.uint8), 2))
+    with pytest.raises(CorruptFileError, match="fixed width"):
+        fsst.decompress_parts(FixedWidth(8, np.zeros(2, np.uint8), 2), [Fsst(TABLE, Flat(8))], [2])
