@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from lance_spark.errors import CorruptFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.snapshot import is_v2_path, latest_version, list_versions, manifest_path, open_snapshot, version_of
+from lance_spark.table.versions.snapshot import (
+    is_v2_path,
+    latest_version,
+    list_versions,
+    manifest_path,
+    open_snapshot,
+    reopened,
+    version_of,
+)
 
 
 @pytest.fixture
@@ -47,6 +55,24 @@ def test_versions_are_found_under_both_naming_schemes(table: Any, old: Any) -> N
         assert snapshot.version == version
         assert is_v2_path(snapshot.path) == (version not in old)
         assert len(snapshot.manifest.fragments) == version
+
+
+def test_the_latest_version_is_not_read_again(table: Any) -> None:
+    store = Store(str(table))
+    old, latest = open_snapshot(store, version=2), open_snapshot(store)
+    assert reopened(latest) is latest
+    assert reopened(old).manifest == latest.manifest
+    to_v1_names(table, [1, 2, 3])
+    assert reopened(latest).path == manifest_path(3, v2=False)
+    lance.write_dataset(pa.table({"a": [9]}), str(table), mode="append")
+    assert reopened(latest).version == 4
+    shutil.rmtree(table)
+    with pytest.raises(TableNotFoundError):
+        reopened(latest)
+    for i in range(3):
+        lance.write_dataset(pa.table({"a": [i]}), str(table), mode="append" if i else "create")
+    with pytest.raises(VersionNotFoundError, match="made anew"):
+        reopened(latest)
 
 
 def test_a_version_with_two_names_counts_once(table: Any) -> None:
