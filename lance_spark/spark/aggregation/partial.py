@@ -25,8 +25,8 @@ MAX_GROUP_BYTES = 32 << 20
 _MOST_GROUPS = 2 / 3
 """Groups per row. More are not worth the time that grouping takes."""
 _SAMPLE_ROWS, _FEWEST_REPEATS = 16 << 10, 112
-"""If a sample of so many rows has fewer repeats, a whole chunk has too many groups: 16,384 rows of 1.2 million keys have 112 (16,384^2 / 2 / 1.2 million),
-and 2^20 rows of these keys have 700,000 groups."""
+"""If a sample of so many rows has fewer repeats, a whole chunk has too many groups: 16,384 rows of 1.2 million keys have 112
+(16,384^2 / 2 / 1.2 million), and 2^20 rows of these keys have 700,000 groups."""
 _SMALL_CHUNK = 4096
 """Rows from which on it is judged whether grouping pays, and in which sums that overflow are looked for."""
 _BATCH_ROWS = 32 << 10
@@ -173,7 +173,7 @@ class _Groups:
         return bool(pa.table(sample, names).group_by(names, use_threads=False).aggregate([]).num_rows > _SAMPLE_ROWS - _FEWEST_REPEATS)
 
     def _merge(self) -> Iterator[pa.RecordBatch]:
-        """Merge the groups that are kept, or return them: if there are too many, if their sums do not fit, or if few keys come again later."""
+        """Merge the groups that are kept, or return them: if they are too many, if their sums do not fit, or if few keys come again."""
         if len(self._kept) < 2:
             return
         apart = pa.concat_tables(self._kept)
