@@ -38,7 +38,7 @@ from lance_spark.spark.command import Command
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.planner.columnar.column_lists import ColumnLists
-from lance_spark.spark.planner.request import Request
+from lance_spark.spark.planner.scan.request import Request
 from lance_spark.spark.planner.text.text_columns import TextColumns
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import LanceReader, Partitioning

@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.request. */
+/** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.scan.request. */
 class Request {
   /** The option of a relation with conditions that Spark does not push, see ExtraConditions. */
   static final String CONDITIONS = "lance_spark.conditions";

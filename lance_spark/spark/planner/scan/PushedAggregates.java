@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.expressions.aggregate.*;
 import org.apache.spark.sql.types.*;
 
 /**
- * The aggregates that each task computes of its rows: as JSON for lance_spark.spark.planner.request, and the columns of the result, which are
+ * The aggregates that each task computes of its rows: as JSON for lance_spark.spark.planner.scan.request, and the columns of the result, which are
  * the keys and then a0, a1, ... A task returns one or more rows per group, and Spark combines them.
  *
  * Only aggregates whose results are exactly Spark's are accepted. Spark adds up partial sums of a decimal as values of the type of the

@@ -59,7 +59,7 @@ def _of_tasks(_: bytes, tasks: Sequence[bytes]) -> TasksPartition:
 
 
 class SearchReader(DataSourceReader):
-    """Answers the planner, which has the `results` of all tasks so far (see `planner.request`); `cores` run tasks at once.
+    """Answers the planner, which has the `results` of all tasks so far (see `planner.scan.request`); `cores` run tasks at once.
 
     `found` are the rows of the search, whose tasks a runner runs; None if a scan is to find them.
     """
