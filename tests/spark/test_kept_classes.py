@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lance_spark import Dataset
 from lance_spark.spark.planner import install
 from lance_spark.spark.planner.kept_classes import is_whole, jar_of, keep
+from tests.spark.processes import START, run
 
 
 @pytest.fixture
@@ -22,25 +25,42 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def jars(folder: Path) -> list[Path]:
-    return [file for file in folder.rglob("*") if file.is_file()]
+    """Jars and unfinished jars."""
+    return list(folder.rglob("*.jar*"))
 
 
 def test_a_later_session_compiles_nothing(spark: SparkSession, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gateway: Any = spark.sparkContext._gateway
     context = install._context_loader(spark)
-    assert str(install._place(gateway, context).toString()) == "lancespark:/"
+    first = str(install._place(gateway, context).toString())
     (jar,) = jars(kept)
+    assert first == f"file:{jar}"
     jar.write_bytes(jar.read_bytes()[:-1000])  # as a full disk may leave it
-    assert str(install._place(gateway, context).toString()) == "lancespark:/"
+    assert str(install._place(gateway, context).toString()) == first
     monkeypatch.setattr(install, "_compile", None)
     place = install._place(gateway, context)
     assert jars(kept) == [jar]
-    assert str(place.toString()) == f"file:{jar}"
+    assert str(place.toString()) == first
     places = gateway.new_array(gateway.jvm.java.net.URL, 1)
     places[0] = place
     sparks = gateway.jvm.java.lang.Class.forName("org.apache.spark.sql.classic.SparkSession", False, context).getClassLoader()
     loader = gateway.jvm.java.net.URLClassLoader(places, sparks)
     assert str(install._made(gateway, loader, "lancespark.Features").complaint("scan", sparks)) in ("", "None")
+
+
+@pytest.mark.slow
+def test_where_nothing_is_kept_each_session_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Dataset.write(tmp_path / "table.lance", pa.table({"id": range(100)}))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "kept"))
+    script = """
+spark = builder.master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+frame = spark.read.format("lance").load(sys.argv[1]).where("id > 90")
+print(frame.count(), "PushedFilters: [id IS NOT NULL, id > 90]" in frame._jdf.queryExecution().toString())
+"""
+    assert "9 True" in run(START + script, str(tmp_path / "table.lance"))
+    assert not (tmp_path / "kept").exists()
 
 
 def test_other_sources_and_builds_have_other_jars() -> None:
@@ -61,7 +81,7 @@ def test_without_a_place_nothing_is_kept(kept: Path, monkeypatch: pytest.MonkeyP
     keep(kept / "file" / "planner.jar", lambda path: Path(path).write_bytes(b"jar"))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     keep(kept / "planner.jar", lambda path: Path(path).write_bytes(b"jar"))
-    assert jars(kept) == [kept / "file"]
+    assert jars(kept) == []
 
 
 def test_a_jar_that_cannot_be_written_leaves_no_file(kept: Path) -> None:

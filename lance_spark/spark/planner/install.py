@@ -168,15 +168,19 @@ def _compiled(gateway: Any, context: Any) -> Any:
 
 
 def _place(gateway: Any, context: Any) -> Any:
-    """Where class loaders find the compiled classes: in a jar that an earlier session has kept, or in memory. A java.net.URL."""
+    """Where class loaders find the compiled classes: in a jar that is kept for later sessions, or in memory. A java.net.URL."""
     jar = jar_of(_parts(gateway, context))
     file = gateway.jvm.java.io.File(str(jar))
-    # Java may be on another machine.
-    if is_whole(jar) and file.canRead():
-        return file.toURI().toURL()
-    classes = _compile_known(gateway, context)
-    keep(jar, partial(_write, classes))
-    return _made(gateway, _class_loader(gateway, context, classes), _CLASSES).of(classes)
+
+    def is_there() -> bool:
+        return is_whole(jar) and bool(file.canRead())  # Java may be on another machine
+
+    if not is_there():
+        classes = _compile_known(gateway, context)
+        keep(jar, partial(_write, classes))
+        if not is_there():
+            return _made(gateway, _class_loader(gateway, context, classes), _CLASSES).of(classes)
+    return file.toURI().toURL()
 
 
 def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
