@@ -46,6 +46,7 @@ _TYPES = {
     "TIMESTAMPTZ": bind.ZONED,
     "TIMESTAMPLTZ": bind.ZONED,
     "TIMESTAMP": bind.ZONED,
+    "DATETIME": bind.ZONED,
     "TIMESTAMPNTZ": bind.UNZONED,
 }
 # Types whose values Arrow writes as Spark does, or nearly (see evaluate.text).

@@ -104,6 +104,8 @@ def test_other_dialects_names_and_literals() -> None:
     for sql in ("array_has_any(a, ['x', 'y'])", "regexp_match(s, 'q')", "btrim(s) = 'q'", "CAST(t AS DATE) = DATE '1969-12-31'"):
         assert chosen(sql, table) == [1], sql
     assert chosen("to_date(t) = to_date('1969-12-31')", table) == [1]
+    for word in ("timestamp", "timestamp(6)", "datetime", "datetime(6)"):
+        assert chosen(f"t = CAST('1969-12-31 23:00:00' AS {word})", table) == [1], word
 
 
 def test_an_unknown_column_is_named_with_those_that_exist() -> None:

@@ -36,6 +36,8 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   private static final String BASED_ON = "__lance_based_on";
   /** The option that reads changes instead of rows. */
   static final String FEED = "readChangeFeed";
+  /** The options of a reader that select a version. Spark itself loads a table by versionAsOf and timestampAsOf. */
+  private static final String[] VERSIONS = { "version", "tag", "branch", "timestamp", "asof" };
   /** The option with the call of a table function, see SearchFunction. */
   static final String CALL = "__lance_function";
   private final PythonTable inner;
@@ -84,6 +86,12 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
     Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
     LanceTable table = stored == null ? opened(opened, relation.options()) : new LanceTable(opened, opened.name(), stored);
     return (LogicalPlan) SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
+  }
+
+  /** This table at the version that the options select: Spark has loaded a table of a catalog without them. */
+  LanceTable atVersion(CaseInsensitiveStringMap options) {
+    for (int i = 0; i < VERSIONS.length; i++) if (isCatalogTable && options.containsKey(VERSIONS[i])) return reopened(source(options).options);
+    return this;
   }
 
   /** A table of the session catalog. Spark does not pass its options and location. */

@@ -86,7 +86,7 @@ def _check_text(text: str) -> None:
 
 def _query(given: object, depth: int) -> TextQuery:
     if isinstance(given, str):
-        return MatchQuery(given)
+        return PhraseQuery(given[1:-1]) if _is_quoted(given) else MatchQuery(given)
     if not isinstance(given, Mapping) or not given:
         raise InvalidOptionError(
             f"full_text_query must be a text or a dictionary such as {{'match': {{'query': 'words'}}}}, not {reprlib.repr(given)}"
@@ -103,6 +103,11 @@ def _query(given: object, depth: int) -> TextQuery:
         raise InvalidOptionError(f"the parameters of {kind} must be a dictionary, not {reprlib.repr(parameters)}")
     keys, make = _KINDS[kind]
     return make(_Parameters(kind, parameters, keys), depth + 1)
+
+
+def _is_quoted(text: object) -> bool:
+    """Whether a text is in double quotes, which ask for its words as a phrase, as in pylance."""
+    return isinstance(text, str) and len(text) > 1 and text[0] == text[-1] == '"'
 
 
 class _Parameters:
@@ -202,6 +207,8 @@ def _of_columns(given: _Parameters, depth: int) -> TextQuery:
     if not columns or not isinstance(query, MatchQuery | PhraseQuery):
         return query
     if isinstance(query, PhraseQuery):
+        if len(columns) > 1 and _is_quoted(given.get("query")):
+            raise InvalidOptionError(f"a phrase is searched for in one column, not in {', '.join(columns)}")
         return PhraseQuery(query.text, columns[0], query.slop) if len(columns) == 1 else query
     matches = tuple(_in_column(query, column) for column in dict.fromkeys(columns))
     return matches[0] if len(matches) == 1 else MultiMatchQuery(matches)

@@ -226,6 +226,25 @@ def test_versions_tags_times_and_branches_are_named_in_queries(own: Lake) -> Non
     assert own.sql("SELECT * FROM lance.ns.branch_x") == [(5,)]
 
 
+def test_options_of_a_reader_select_a_version_with_its_columns_and_a_cached_one_is_not_the_table(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT 1 AS id, 'a' AS s, 'g' AS gone")
+    own.sql("CALL lance.system.create_tag('ns.t', 'first')")
+    own.sql("CALL lance.system.create_branch('ns.t', 'side')")
+    own.sql("ALTER TABLE lance.ns.t DROP COLUMN gone")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id TYPE BIGINT")
+    own.sql("INSERT INTO lance.ns.t VALUES (2, 'b')")
+    for options in ({"version": "1"}, {"tag": "first"}, {"branch": "side"}, {"versionAsOf": "1"}):
+        frame = own.spark.read.options(**options).table("lance.ns.t")
+        assert frame.schema.simpleString() == "struct<id:int,s:string,gone:string>", options
+        assert frame.where("gone = 'g'").select("id", "_rowaddr").collect() == [(1, 0)], options
+    changes = own.spark.read.option("readChangeFeed", "true").option("startingVersion", 1).table("lance.ns.t")
+    for cached, count in ((changes, 2), (own.spark.read.option("version", 1).table("lance.ns.t"), 1)):
+        assert cached.cache().count() == count
+        assert own.sql("SELECT * FROM lance.ns.t ORDER BY id") == [(1, "a"), (2, "b")]
+        assert own.spark.table("lance.ns.t").columns == ["id", "s"]
+        cached.unpersist()
+
+
 def test_a_catalog_over_a_rest_namespace_does_the_same(spark: SparkSession, tmp_path: Path) -> None:
     from tests.namespace.test_clients import rest
 

@@ -96,6 +96,18 @@ def test_one_of_the_tokens_at_a_position_is_enough(tmp_path: Path, parameters: d
                 same_rows(ds, {"match": {"query": words, "column": "a", "operator": operator}}, limit=limit)
 
 
+def test_a_text_in_double_quotes_is_a_phrase(tmp_path: Path) -> None:
+    ds = table(tmp_path / "t")
+    ds.create_scalar_index("a", "INVERTED", with_position=True)
+    found = Dataset.open(ds.uri)
+    for text in ('"hello world"', '"hello"', '""', '"', '"hello world', ' "hello world"', "'hello world'", '"hello" "world"'):
+        for query in (text, {"query": text, "columns": ["a"]}):
+            theirs = ds.to_table(columns=["id"], full_text_query=query)["id"].to_pylist()
+            assert sorted(found.scan(columns=["id"], full_text_query=query).to_table()["id"].to_pylist()) == sorted(theirs), query
+    with pytest.raises(InvalidOptionError, match="in one column, not in a, b"):
+        found.scan(full_text_query={"query": '"hello world"', "columns": ["a", "b"]})
+
+
 def test_queries_that_combine_others(tmp_path: Path) -> None:
     ds = indexed(tmp_path / "t")
     for query in COMPOUND:

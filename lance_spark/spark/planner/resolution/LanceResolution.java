@@ -38,7 +38,7 @@ public class LanceResolution extends Rule implements Addition {
     if (!Features.areKnown("resolution")) return plan;
     if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
     try {
-      return withTextColumns(new Tables().in((LogicalPlan) plan));
+      return withTextColumns(atVersion(new Tables().in((LogicalPlan) plan)));
     } catch (UnsupportedOperationException e) {
       throw e;
     } catch (Throwable t) {
@@ -79,6 +79,26 @@ public class LanceResolution extends Rule implements Addition {
     }
   }
 
+  /** A frame that is a table of a catalog has the columns of the version that its options select. In a statement, names stand for the latest already. */
+  private static LogicalPlan atVersion(LogicalPlan plan) throws Exception {
+    if (plan instanceof SubqueryAlias) {
+      LogicalPlan child = ((SubqueryAlias) plan).child(), changed = atVersion(child);
+      return child == changed ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", changed);
+    }
+    boolean isLance = plan instanceof DataSourceV2Relation && ((DataSourceV2Relation) plan).table() instanceof LanceTable;
+    if (!isLance) return plan;
+    DataSourceV2Relation relation = (DataSourceV2Relation) plan;
+    LanceTable table = (LanceTable) relation.table(), selected = table.atVersion(relation.options());
+    return selected == table ? plan : over(relation, selected);
+  }
+
+  /** The relation over a table that was opened for its options. It has no name, by which Spark would take it from its cache for the table itself. */
+  private static DataSourceV2Relation over(DataSourceV2Relation relation, LanceTable table) throws Exception {
+    DataSourceV2Relation opened = DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
+    Object output = withOwnColumns(opened.output(), relation.output());
+    return (DataSourceV2Relation) SparkInternals.with(SparkInternals.with(opened, "options", relation.options()), "output", output);
+  }
+
   /** Spark takes the columns of a table from its catalog. So an option that adds a column to those of a path selects a metadata column here. */
   private static LogicalPlan withRowColumns(DataSourceV2Relation given) throws Exception {
     DataSourceV2Relation relation = ofChanges(given);
@@ -109,9 +129,7 @@ public class LanceResolution extends Rule implements Addition {
   private static DataSourceV2Relation ofChanges(DataSourceV2Relation relation) throws Exception {
     boolean isOpened = Arrays.asList(relation.table().schema().fieldNames()).contains("_change_type");
     if (isOpened || !relation.options().getBoolean(LanceTable.FEED, false)) return relation;
-    LanceTable changes = LanceTable.reopened(((LanceTable) relation.table()).source(relation.options()).options);
-    Object output = withOwnColumns(DataSourceV2Relation$.MODULE$.create(changes, scala.Option.empty(), scala.Option.empty()).output(), relation.output());
-    return (DataSourceV2Relation) SparkInternals.with(SparkInternals.with(relation, "table", changes), "output", output);
+    return over(relation, LanceTable.reopened(((LanceTable) relation.table()).source(relation.options()).options));
   }
 
   /** A stream of a table of a catalog reads it as one of a path, with all options of the table: streams use Spark's own scans of Python sources. */
