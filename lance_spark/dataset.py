@@ -324,8 +324,7 @@ class Dataset(SearchMethods, IndexMethods):
 
         Raises SchemaMismatchError, and VersionNotFoundError if the table was dropped and made anew.
         """
-        latest = reopened(self.snapshot)
-        return self._changed(write(latest.store, data, mode, WriteOptions(commit_message=commit_message)))
+        return self._changed(write(self.snapshot, data, mode, WriteOptions(commit_message=commit_message)))
 
     def delete(self, predicate: str) -> Dataset:
         """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.

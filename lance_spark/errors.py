@@ -192,6 +192,20 @@ def check_texts(name: str, values: object, example: str, null: bool = False) -> 
 
 
 @contextlib.contextmanager
+def wrong_arguments_as_options() -> Iterator[None]:
+    """Raise InvalidOptionError instead of a ValueError of the block, for users who give options, or arguments in SQL.
+
+    Subclasses of ValueError pass. They are errors of this package, of pyarrow and of codecs, and no wrong arguments.
+    """
+    try:
+        yield
+    except ValueError as e:
+        if type(e) is not ValueError:
+            raise
+        raise InvalidOptionError(str(e)) from e
+
+
+@contextlib.contextmanager
 def logged(what: str) -> Iterator[None]:
     """Log any exception of the block instead of raising it; `what` describes the block.
 

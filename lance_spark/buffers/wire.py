@@ -186,23 +186,19 @@ def fields(data: Bytes, spans: np.ndarray, kinds: np.ndarray) -> Iterator[Fields
             messages, at, stop = messages[left], at[left], stop[left]
 
 
+def contents(data: Bytes, spans: np.ndarray) -> pa.LargeBinaryArray:
+    """What is at `spans` of `data`, in their order."""
+    # Every second value is one of them; what lies before, between and behind them is not looked at.
+    offsets = np.concatenate([[0], spans.ravel(), [len(data)]])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    alternating = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return alternating.take(pa.array(np.arange(1, len(offsets) - 1, 2)))
+
+
 def distinct(data: Bytes, spans: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
     """Which of the different contents, which follow, is at each of `spans`."""
-    ends = np.cumsum(spans[:, 1] - spans[:, 0])
-    numbers: dict[bytes, int] = {}
-    found = [np.empty(0, np.int64)]
-    first = 0
-    while first < len(spans):
-        before = int(ends[first - 1]) if first else 0
-        last = max(int(np.searchsorted(ends, before + _BLOCK, "right")), first + 1)
-        starts, offsets = spans[first:last, 0], np.concatenate([[0], ends[first:last] - before])
-        content = data[np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])]
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
-        encoded = pa.Array.from_buffers(pa.large_binary(), last - first, buffers).dictionary_encode()
-        own = [numbers.setdefault(content, len(numbers)) for content in encoded.dictionary.to_pylist()]
-        found.append(np.array(own, np.int64)[encoded.indices.to_numpy()])
-        first = last
-    return np.concatenate(found), list(numbers)
+    encoded = contents(data, spans).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
 def packed(content: bytes) -> np.ndarray:

@@ -6,10 +6,11 @@ Where a message is not as all writers write it, `Unusual` is raised, and the pro
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.byte_ranges import Bytes
-from lance_spark.buffers.wire import AT_ONCE, Unusual, distinct, fields, kinds, packed
+from lance_spark.buffers.wire import AT_ONCE, Unusual, contents, distinct, fields, kinds, packed
 
 NO_FILE = -1
 """The number of deleted rows of a fragment without a deletion file."""
@@ -53,10 +54,9 @@ def own_files(data: Bytes, spans: np.ndarray) -> tuple[list[str], np.ndarray]:
         named = step.numbers == 1
         paths[step.messages[named]] = step.spans[named]
         plain[owners[step.messages[step.numbers == 7]]] = False
-    content = data.data
     try:
-        return [str(content[start:stop], "utf-8") for start, stop in paths[plain[owners]].tolist()], plain
-    except UnicodeDecodeError as e:
+        return contents(data, paths[plain[owners]]).cast(pa.large_string()).to_pylist(), plain
+    except pa.ArrowInvalid as e:  # no UTF-8
         raise Unusual from e
 
 
@@ -92,7 +92,8 @@ def layouts(data: Bytes, spans: np.ndarray) -> np.ndarray:
     for step in fields(data, files, _OF_FILE):
         for i, number in enumerate((2, 3)):
             listed = step.numbers == number
-            columns[i, step.messages[listed]] = 1 + distinct(data, step.spans[listed])[0]
+            if listed.any():
+                columns[i, step.messages[listed]] = 1 + distinct(data, step.spans[listed])[0]
         for i, number in enumerate((4, 5), 2):
             versions = step.numbers == number
             columns[i, step.messages[versions]] = step.values[versions]
@@ -106,10 +107,13 @@ def layouts(data: Bytes, spans: np.ndarray) -> np.ndarray:
 
 def _numbered(*columns: np.ndarray) -> np.ndarray:
     """A number for each row of columns, the same for equal rows."""
-    found = np.zeros(len(columns[0]), np.int64)
+    order = np.lexsort(columns)
+    differs = np.zeros(len(order), np.bool_)
     for column in columns:
-        values = np.unique(column, return_inverse=True)[1]
-        found = np.unique(found * (1 + values.max(initial=0)) + values, return_inverse=True)[1]
+        values = column[order]
+        differs[1:] |= values[1:] != values[:-1]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(differs)
     return found
 
 

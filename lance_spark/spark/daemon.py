@@ -13,6 +13,8 @@ import runpy
 
 from lance_spark.kernels.kernel import prepare
 
+if __name__ == "__main__":
+    gc.disable()  # modules keep what their imports make, so that collections find nothing
 for _name in (
     "pyspark.sql.worker.plan_data_source_read",
     "lance_spark.spark.reader",
@@ -28,5 +30,6 @@ if __name__ == "__main__":
     # Where pandas is installed, pyarrow imports it with the first array that is made of a list or becomes one of numpy.
     with contextlib.suppress(ImportError):
         importlib.import_module("pandas")
+    gc.enable()
     gc.freeze()  # the workers share these pages as long as their collectors do not touch them
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

@@ -33,6 +33,7 @@ from lance_spark.spark.option_values import (
     words_or_json,
 )
 from lance_spark.spark.types import FIXED_SIZE
+from lance_spark.storage.location import of_hadoop
 from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
 from lance_spark.table.feed.options import DESCRIBED as FEED
 from lance_spark.table.feed.options import LATEST, NO_FEED, FeedOption, FeedOptions
@@ -445,7 +446,7 @@ def _given(options: Mapping[str, str]) -> Mapping[str, str]:
     if not {"provider", "owner"} <= options.keys():
         return _with_properties(options)
     own = {k[len(_OF_CATALOG_TABLES) :]: v for k, v in options.items() if k.startswith(_OF_CATALOG_TABLES)}
-    return {**own, **{k: options[k] for k in ("path",) if k in options}}
+    return {**own, **{k: of_hadoop(options[k]) for k in ("path",) if k in options}}
 
 
 def _with_properties(options: Mapping[str, str]) -> Mapping[str, str]:

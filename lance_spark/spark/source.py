@@ -25,6 +25,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
+    wrong_arguments_as_options,
 )
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID
@@ -95,7 +96,8 @@ class LanceDataSource(DataSource):
         self._mark = b""
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
-            self._opened = open_version(self._read if self._command is None else self._command.place(self._read), identity)
+            with wrong_arguments_as_options():
+                self._opened = open_version(self._read if self._command is None else self._command.place(self._read), identity)
             self._mark, self._pinned = self._opened.mark, self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.

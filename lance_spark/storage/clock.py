@@ -27,7 +27,7 @@ def store_time(store: Store, folder: str) -> datetime:
     """
     path, now = f"{folder}/.clock-{uuid.uuid4().hex}", datetime.now(UTC)
     with contextlib.suppress(StorageError):
-        store.put(path, b"")
+        store.put(path, b"", durable=False)
         try:
             theirs = store.about(path).modified
         finally:

@@ -80,6 +80,15 @@ def locate(uri: str) -> Location:
     return Location(kind, bucket, path, f"{name}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
 
 
+def of_hadoop(text: str) -> str:
+    """A location that `locate` understands, from the text of a Hadoop `Path`, such as the LOCATION of a statement that Spark passes on.
+
+    Hadoop writes `file:/x` for the path /x, and encodes nothing: %20 is a part of the name.
+    """
+    match = _SCHEME.fullmatch(text)
+    return "/" + match[2].lstrip("/") if match and match[1].lower() == "file" else text
+
+
 def can_be_path(text: str) -> bool:
     """False if `text` contains characters that no file system or object store accepts."""
     try:

@@ -14,7 +14,7 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
 from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
 from lance_spark.spark.source import IDENTITY
-from lance_spark.storage.location import absolute
+from lance_spark.storage.location import absolute, of_hadoop
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.feed.options import FeedOptions
@@ -131,7 +131,8 @@ def named_target(spark: SparkSession, name: str) -> Target:
         raise TableNotFoundError(f"{name} is not a Lance table: its provider in the catalog is {provider}")
     own = dict(convert.asJava(table.storage().properties()))
     options = {key.lower(): value for key, value in own.items() if is_of_place(key)}
-    return Target(spark, own.get("path") or str(table.location().toString()), options)
+    location = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(table.location())  # type: ignore[union-attr]
+    return Target(spark, own.get("path") or of_hadoop(str(location.toString())), options)
 
 
 def _is_lance_catalog(cls: Any) -> bool:

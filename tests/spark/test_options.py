@@ -36,8 +36,8 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"max_rows_per_file": "7"}, {}),
     ({"v.arrow.fixed-size-list.size": "7"}, {}),
     (
-        {"option.limit": "3", "limit": "3", "path": "file:/x", "location": "file:/x", "provider": "lance", "owner": "me", "comment": "hi"},
-        {"limit": 3, "path": "file:/x"},
+        {"option.limit": "3", "limit": "3", "path": "file:/x%20y", "provider": "lance", "owner": "me", "comment": "hi"},
+        {"limit": 3, "path": "/x%20y"},
     ),
 ]
 

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_spark.errors import LanceError, TableAlreadyExistsError
+from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError
 from lance_spark.spark.catalog.connector import SHOWN
 from lance_spark.spark.catalog.iceberg import ICEBERG
 from lance_spark.spark.catalog.procedures import PROCEDURES as OWN
@@ -43,7 +43,7 @@ def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any]
     `results` of the tasks, the rows.
     """
     work = PROCEDURES[name].work
-    given = {key: value for key, value in arguments.items() if value is not None}
+    given = _given(name, arguments)
     snapshot = latest_at(catalog, place)
     if NEW_TABLE in given:
         return _made(catalog, work, snapshot, given)
@@ -52,6 +52,19 @@ def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any]
     if job is None:
         return with_own_ids(snapshot).version
     return [list(row) for row in work.commit(reopened(snapshot, job["version"]), _results(job["results"]), **given)]
+
+
+def _given(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are not null. Raises InvalidOptionError for nulls in lists, and in the place of arguments that are needed."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    needed = list(PROCEDURES[name].parameters.items())[: PROCEDURES[name].required]
+    for key, kind in needed:
+        if key not in given and NEW_TABLE not in given:
+            raise InvalidOptionError(f"{name}: the argument {key} is null, expected {kind}")
+    for key, value in given.items():
+        if isinstance(value, list) and None in value:
+            raise InvalidOptionError(f"{name}: the argument {key} has null in its list")
+    return given
 
 
 def _made(catalog: Catalog, work: Any, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
@@ -73,8 +86,7 @@ def tasks(
     job = PROCEDURES[name].work
     assert isinstance(job, Job)
     snapshot = reopened(latest_at(catalog, place), version)
-    given = {key: value for key, value in arguments.items() if value is not None}
-    return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **given)]
+    return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **_given(name, arguments))]
 
 
 def run(name: str, stage: int, task: bytes) -> bytes:

@@ -17,6 +17,7 @@ from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, from_ar
 from lance_spark.spark.field_metadata import constant_default, printable
 from lance_spark.spark.options import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
 from lance_spark.spark.types import stored
+from lance_spark.storage.location import of_hadoop
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.write.constraints import constraints
@@ -65,7 +66,7 @@ class Definition:
         own = {**chosen, **of_statement, **options}
         names = {main_name(key) for key in own}
         own |= {key: value for key, value in defaults.items() if main_name(key) not in names}
-        return cls(columns, config, own, properties.get("location"))
+        return cls(columns, config, own, location_of(properties))
 
     @property
     def write_options(self) -> SparkWriteOptions:
@@ -77,6 +78,12 @@ class Definition:
                 "storage options to lance_spark.catalog"
             )
         return dataclasses.replace(options, write=dataclasses.replace(options.write, config=self.config))
+
+
+def location_of(properties: Mapping[str, str]) -> str | None:
+    """The LOCATION of a statement, None without."""
+    location = properties.get("location")
+    return None if location is None else of_hadoop(location)
 
 
 def options_of_each_write(config: Mapping[str, str]) -> dict[str, str]:

@@ -170,7 +170,10 @@ def _old(snapshot: Snapshot, version: str | None, timestamp: int | None) -> Snap
         raise InvalidOptionError("give either version (a number or a tag) or timestamp, not both")
     if timestamp is None:
         return resolve(snapshot, _reference(version))
-    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=timestamp)
+    try:
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=timestamp)
+    except OverflowError as e:
+        raise InvalidOptionError("the timestamp must be in the years 1 to 9999") from e
     return open_snapshot(snapshot.store, timestamp=moment, allow_other_stores=snapshot.allow_other_stores)
 
 

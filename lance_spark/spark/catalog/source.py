@@ -22,6 +22,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    wrong_arguments_as_options,
 )
 from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
@@ -87,7 +88,8 @@ class CatalogSource(DataSource):
             return StructType([StructField(_RESULT, BinaryType(), False)])
         answer: dict[str, Any]
         try:
-            answer = {"value": _OPERATIONS[self._operation](self._catalog, **self._arguments)}
+            with wrong_arguments_as_options():
+                answer = {"value": _OPERATIONS[self._operation](self._catalog, **self._arguments)}
         except _KNOWN_TO_SPARK as e:
             answer = {"error": next(kind.__name__ for kind in _KNOWN_TO_SPARK if isinstance(e, kind)), "message": str(e)}
         return StructType([StructField("answer", StringType(), True, {"answer": json.dumps(answer)})])
@@ -122,7 +124,8 @@ class _TaskReader(DataSourceReader):
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
         """The tasks."""
-        return [_Task(task) for task in calls.tasks(self._catalog, **self._arguments)]
+        with wrong_arguments_as_options():
+            return [_Task(task) for task in calls.tasks(self._catalog, **self._arguments)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Run one task. If there is none, Spark reads one partition without a value."""

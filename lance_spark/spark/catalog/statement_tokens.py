@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -116,6 +117,8 @@ class Tokens:
         try:
             value = float("" if token is None or token.kind != _WORD else token.value)
         except ValueError:
+            self.expected("a number")
+        if not math.isfinite(value):
             self.expected("a number")
         self._at += 1
         return value

@@ -168,7 +168,7 @@ def _optimize(rest: Tokens) -> Call:
 def _vacuum(rest: Tokens) -> Call:
     arguments: dict[str, Any] = {}
     if rest.take("RETAIN"):
-        arguments["older_than"] = round(rest.number() * _MICROS_PER_HOUR)
+        arguments["older_than"] = min(round(rest.number() * _MICROS_PER_HOUR), 2**63 - 1)  # no table is older
         rest.take_one_of("HOURS", "HOUR")
     if rest.take("DRY RUN"):
         arguments["dry_run"] = True

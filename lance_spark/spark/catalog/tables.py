@@ -25,7 +25,7 @@ from lance_spark.errors import (
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
-from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
+from lance_spark.spark.catalog.definition import Definition, location_of, options_of_each_write, shown_properties
 from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.opened import open_version
@@ -208,7 +208,7 @@ def stage(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> dict[str, 
 
     Raises NamespaceNotFoundError, TableAlreadyExistsError, and UnsupportedFeatureError for a name and location that do not fit.
     """
-    location = properties.get(LOCATION)
+    location = location_of(properties)
     if is_path(id):
         if location is not None:
             raise InvalidOptionError(f"the table has two locations: its name {id[0]!r} and LOCATION {location!r}")
@@ -261,7 +261,7 @@ def replaced_rows(store: Store, definition: Definition, options: SparkWriteOptio
 
 def finish(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> None:
     """Register a table with a LOCATION after its commit."""
-    location = properties.get(LOCATION)
+    location = location_of(properties)
     if location is None:
         return
     namespace = catalog.namespace

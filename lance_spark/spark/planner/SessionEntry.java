@@ -1,6 +1,8 @@
 package lancespark;
 
+import java.net.URI;
 import java.util.*;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -29,9 +31,12 @@ class SessionEntry {
       options.put(PROPERTY + property.getKey(), property.getValue());
     }
     options.putAll(CollectionConverters.asJava(entry.storage().properties()));
-    if (!entry.storage().locationUri().isEmpty()) options.put("path", entry.storage().locationUri().get().toString());
+    if (!entry.storage().locationUri().isEmpty()) options.put("path", path((URI) entry.storage().locationUri().get()));
     return options;
   }
+
+  /** The location that the user gave. The catalog keeps it as a URI, in which it is percent-encoded. */
+  private static String path(URI location) { return "file".equals(location.getScheme()) ? location.getPath() : new Path(location).toString(); }
 
   static CatalogTable of(Identifier name) throws Exception {
     TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));

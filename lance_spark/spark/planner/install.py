@@ -1,8 +1,9 @@
 """Installation of the planner into a session, so that Spark pushes columns, filters, limits and aggregates into lance scans.
 
-The Java sources in this folder are compiled in memory by Janino, the compiler that Spark includes. Their rules are installed twice: into
-the session's extensions, where they run before Spark's own push-down and new sessions inherit them, and as extra optimizations, which
-also work in a session that is already built. Where installation is impossible, as with Spark Connect, queries read whole tables.
+The Java sources in this folder are compiled by Janino, the compiler that Spark includes, once for each installation (see `kept_classes`).
+Their rules are installed twice: into the session's extensions, where they run before Spark's own push-down and new sessions inherit them,
+and as extra optimizations, which also work in a session that is already built. Where installation is impossible, as with Spark Connect,
+queries read whole tables.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import weakref
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -21,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.spark.planner.kept_classes import is_whole, jar_of, keep
 from lance_spark.spark.planner.warning import warn
 
 _PACKAGE = "lancespark"
@@ -34,6 +37,8 @@ _FEATURES = f"{_PACKAGE}.Features"
 _SELF_CONTAINED = ("Features.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
+_BUILD = "spark-version-info.properties"
+"""Spark's own file about its build: version, revision and time."""
 _SINCE = {"changelog": (4, 2), "nearest": (4, 2)}
 """The versions of Spark that have the interfaces of a feature."""
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
@@ -151,16 +156,36 @@ def _compiled(gateway: Any, context: Any) -> Any:
 
     These are the format, the catalog, the metrics, and what executors run.
     """
-    classes = _compile_known(gateway, context)
-    loader = _class_loader(gateway, context, classes)
-    nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(classes)
+    place = _place(gateway, context)
     try:
         context.addURL(place)
     except Py4JError:
         _LOG.debug("Spark's class loader takes no classes: plain threads cannot write, scans hand over rows, new sessions have no catalogs")
-        return loader
+        places = gateway.new_array(gateway.jvm.java.net.URL, 1)
+        places[0] = place
+        return gateway.jvm.java.net.URLClassLoader(places, context)
     return context
+
+
+def _place(gateway: Any, context: Any) -> Any:
+    """Where class loaders find the compiled classes: in a jar that an earlier session has kept, or in memory. A java.net.URL."""
+    jar = jar_of(_parts(gateway, context))
+    file = gateway.jvm.java.io.File(str(jar))
+    # Java may be on another machine.
+    if is_whole(jar) and file.canRead():
+        return file.toURI().toURL()
+    classes = _compile_known(gateway, context)
+    keep(jar, partial(_write, classes))
+    return _made(gateway, _class_loader(gateway, context, classes), _CLASSES).of(classes)
+
+
+def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
+    """What determines the compiled classes: the builds of Spark and Java, and the sources."""
+    build = context.getResourceAsStream(_BUILD)
+    yield b"" if build is None else bytes(build.readAllBytes())
+    yield str(gateway.jvm.java.lang.System.getProperty("java.runtime.version")).encode()
+    for entry in sorted(sources().items()):
+        yield from (part.encode() for part in entry)
 
 
 def sources(without: Collection[str] = ()) -> dict[str, str]:
@@ -252,7 +277,12 @@ def write_jar(path: str) -> None:
         raise UnsupportedFeatureError(f"Spark, which compiles the planner, does not start: {e}") from None
     gateway: Any = spark.sparkContext._gateway
     classes = _compile_known(gateway, _context_loader(spark))
+    _write(classes, path)
+    spark.stop()
+
+
+def _write(classes: Any, path: str) -> None:
+    """Write compiled classes as a jar."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
         for name in sorted(classes.keySet()):
             jar.writestr(zipfile.ZipInfo(name), bytes(classes.get(name)))
-    spark.stop()

@@ -56,6 +56,8 @@ class NewIndex:
         check_type("the kind of an index", self.kind, str, "text, such as BTREE")
         if self.name is not None:
             check_type("the name of an index", self.name, str, "text")
+            if not self.name:
+                raise ValueError("the name of an index must not be empty")
 
 
 def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: dict[str, str]) -> Snapshot:

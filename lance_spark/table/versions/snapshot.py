@@ -127,9 +127,11 @@ class Snapshot:
 def reopened(snapshot: Snapshot, version: int | None = None) -> Snapshot:
     """Another version of the same table or branch (None: the latest), with the settings that this one was opened with.
 
-    Raises VersionNotFoundError if the table was dropped and made anew.
+    If it is the latest itself, its manifest is not read again. Raises VersionNotFoundError if the table was dropped and made anew.
     """
     with of_same_table(snapshot):
+        if version is None and snapshot.log is None and latest_version(snapshot.store) == (snapshot.version, snapshot.path):
+            return snapshot
         other = open_snapshot(snapshot.store, version=version)
     return opened_as(snapshot, other)
 

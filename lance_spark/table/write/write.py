@@ -48,7 +48,7 @@ from lance_spark.table.commit.retry import CHANGE_TRIES
 from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
-from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, reopened
 from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.constraints import NO_CONSTRAINTS, Constraints, constraints
 from lance_spark.table.write.fragment_writer import FragmentWriter
@@ -91,14 +91,16 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
 
 
-def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
+def write(place: str | PathLike[str] | Store | Snapshot, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
     """All phases in one process. Files are deleted if the commit has certainly failed.
 
-    If the columns have changed meanwhile, rows that are in memory are appended to the new ones.
+    A snapshot is one of the table, whose latest version is written to. If the columns have changed meanwhile, rows that are in memory are
+    appended to the new ones.
     """
     for attempt in range(CHANGE_TRIES):
         reader, begun = as_reader(data), time.monotonic()
-        target, base = _begin(uri, reader.schema, mode, options)
+        latest = reopened(place) if isinstance(place, Snapshot) else place
+        target, base = _begin(latest, reader.schema, mode, options)
         fragments = write_fragments(target, reader)
         try:
             with on_refusal(partial(discard, target, fragments)):

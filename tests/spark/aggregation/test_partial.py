@@ -82,11 +82,11 @@ def expected(rows: list[tuple[Any, ...]], keys: int) -> dict[Any, list[Any]]:
     return out
 
 
-@pytest.fixture(scope="module", params=[(1, 1, 2), (4, 8, 50_000), (1 << 18, 4096, 50_000)], ids=str)
+@pytest.fixture(scope="module", params=[(1, 1, 64), (4, 8, 1 << 20), (1 << 20, 4096, 1 << 20)], ids=str)
 def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sizes of chunks, so small that every path is taken."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in zip(("CHUNK_ROWS", "_SMALL_CHUNK", "MAX_GROUPS"), request.param):
+        for name, value in zip(("CHUNK_ROWS", "_SMALL_CHUNK", "MAX_GROUP_BYTES"), request.param):
             patch.setattr(module, name, value)
         yield
 
@@ -129,12 +129,40 @@ def test_chunks_of_nearly_unique_keys_are_not_grouped() -> None:
 
 
 def test_memory_is_bounded_by_returning_groups() -> None:
-    rows = [(str(i // 5), i, None) for i in range(30_000)]
+    rows = [(str(i % 1000), i, None) for i in range(30_000)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", 5000)
-        patch.setattr(module, "MAX_GROUPS", 2500)
+        patch.setattr(module, "MAX_GROUP_BYTES", 2500)
         found = list(partial(aggregation((K,), {Aggregate("count"): pa.int64()}), batches(rows, 1000)))
-    assert [batch.num_rows for batch in found] == [3000, 3000]
+    assert [batch.num_rows for batch in found] == [1000, 1000, 1000]
+
+
+def test_keys_that_chunks_have_in_common_are_one_group() -> None:
+    """Each chunk has half as many groups as rows, all chunks together a tenth."""
+    rows = [(str(i * 7919 % 8000), i, None) for i in range(80_000)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CHUNK_ROWS", 16_000)
+        found = list(partial(aggregation((K,), {Aggregate("sum", N): pa.int64()}), batches(rows, 4000)))
+    assert sum(batch.num_rows for batch in found) == 8000
+
+
+def test_groups_that_no_other_chunk_has_are_returned_early() -> None:
+    rows = [(str(i // 5), i, None) for i in range(30_000)]
+    taken = []
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for i, batch in enumerate(batches(rows, 5000)):
+            taken.append(i)
+            yield batch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CHUNK_ROWS", 5000)
+        found = partial(aggregation((K,), {Aggregate("count"): pa.int64()}), source())
+        assert next(found).num_rows == 2000
+        assert taken == [0, 1]
+        assert next(found).num_rows == 1000
+        assert taken == [0, 1, 2]
+        assert sum(batch.num_rows for batch in found) == 3000
 
 
 def test_sums_of_longs_that_could_overflow_are_left_to_spark_in_the_order_of_the_rows() -> None:

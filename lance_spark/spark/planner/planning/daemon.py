@@ -9,6 +9,8 @@ import gc
 import importlib
 import runpy
 
+if __name__ == "__main__":
+    gc.disable()  # modules keep what their imports make, so that collections find nothing
 for _name in (
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.worker.plan_data_source_read",
@@ -18,5 +20,6 @@ for _name in (
     importlib.import_module(_name)
 
 if __name__ == "__main__":
+    gc.enable()
     gc.freeze()  # the processes share these pages as long as their collectors do not touch them
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

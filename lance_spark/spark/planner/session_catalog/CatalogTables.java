@@ -70,6 +70,7 @@ public class CatalogTables extends Rule {
       if (plan instanceof AlterTableCommand) return alteration((AlterTableCommand) plan);
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
+      if (plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect) plan = withSettings(plan);
       if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
@@ -157,6 +158,23 @@ public class CatalogTables extends Rule {
     Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
     if (!isLance(plan) || "create".equals(options.put("write_mode", "create"))) return plan;
     return (LogicalPlan) SparkInternals.with(plan, "writeOptions", scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
+  }
+
+  /** Keeps the storage options of saveAsTable with the table, which cannot be read without. Spark takes them for options of the write only. */
+  private static LogicalPlan withSettings(LogicalPlan plan) throws Exception {
+    Object name = SparkInternals.argument((scala.Product) plan, "name"), spec = SparkInternals.argument((scala.Product) plan, "tableSpec");
+    boolean isSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals("spark_catalog");
+    if (!isSession || !isLance((V2CreateTablePlan) plan) || !(spec instanceof TableSpec) || !((TableSpec) spec).options().isEmpty()) return plan;
+    Object given = SparkInternals.argument((scala.Product) plan, "writeOptions");
+    Map settings = new HashMap();
+    Iterator it = CollectionConverters.asJava((scala.collection.immutable.Map) given).entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (((String) option.getKey()).toLowerCase(Locale.ROOT).startsWith(SETTING)) settings.put(option.getKey(), option.getValue());
+    }
+    if (settings.isEmpty()) return plan;
+    Object options = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(settings));
+    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "tableSpec", SparkInternals.with((TableSpec) spec, "options", options));
   }
 
   /** If a statement replaces a lance table by another, moves it to a catalog that replaces tables in one commit. */
