@@ -367,7 +367,9 @@ class LanceDataSource(DataSource):
         from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 
         snapshot = opened.table_for(", which cannot be searched; search its tables")
-        request = SearchRequest(read.nearest, read.fullTextQuery, read.hybrid, read.prefilter, read.fast_search)
+        request = SearchRequest(read.nearest, read.fullTextQuery, read.hybrid, read.prefilter, read.fast_search).up_to(
+            read.limit, read.offset
+        )
         query = (request.with_column(snapshot) if self._is_called else request).query(snapshot)
         assert query is not None
         plan = replace(plan, columns=own_columns(query, read.columns), offset=read.offset)
