@@ -186,11 +186,11 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """Remove columns; their data stays in the files until these are rewritten. Returns the new version."""
         if isinstance(columns, str):
             raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
-        return alter.drop_columns(self._target.latest(), columns, given(noted).noted).version
+        return self._target.refreshed(alter.drop_columns(self._target.latest(), columns, given(noted).noted).version)
 
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
         """Rename a column (with dots for nested fields). Returns the new version."""
-        return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version
+        return self._target.refreshed(alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version)
 
     def alterColumn(
         self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
@@ -209,7 +209,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
             >>> table.toDF().schema.simpleString()
             'struct<n:bigint>'
         """
-        return alter_column.alter_column(self._target, column, nullable, type, given(noted))
+        return self._target.refreshed(alter_column.alter_column(self._target, column, nullable, type, given(noted)))
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
         """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""
@@ -222,13 +222,13 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     def restoreToVersion(self, version: Reference, **noted: Any) -> int:
         """Restore an older version (a number or a tag name) as the latest one. Returns the new version."""
-        return alter.restore(resolve(self._target.latest(), version), given(noted).noted).version
+        return self._target.refreshed(alter.restore(resolve(self._target.latest(), version), given(noted).noted).version)
 
     def restoreToTimestamp(self, timestamp: datetime | str, **noted: Any) -> int:
         """Restore the version that was the latest at `timestamp` (ISO 8601; UTC if no zone is given)."""
         latest = self._target.latest()
         old = open_snapshot(latest.store, timestamp=timestamp, allow_other_stores=latest.allow_other_stores)
-        return alter.restore(old, given(noted).noted).version
+        return self._target.refreshed(alter.restore(old, given(noted).noted).version)
 
     @property
     def tags(self) -> Tags:
@@ -253,12 +253,16 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
     def shallowClone(self, path: str, version: Reference | None = None) -> LanceTable:
         """Create a table that refers to the files of this one."""
         self._dataset().shallow_clone(path, version)
-        return dataclasses.replace(self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options)))
+        return dataclasses.replace(
+            self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options), name=None)
+        )
 
     def deepClone(self, path: str, version: Reference | None = None) -> LanceTable:
         """Create a table with copies of all files of one version."""
         self._dataset().deep_clone(path, version)
-        return dataclasses.replace(self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options)))
+        return dataclasses.replace(
+            self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options), name=None)
+        )
 
     def _dataset(self) -> Dataset:
         return Dataset(self._target.latest())
@@ -269,11 +273,11 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     def delete(self, condition: Condition | None = None, **noted: Any) -> RowChanges:
         """Delete the rows for which `condition` (SQL text or a Column) is true, or all rows."""
-        return delete.delete(self._target, condition, given(noted))
+        return self._target.refreshed(delete.delete(self._target, condition, given(noted)))
 
     def update(self, condition: Condition | None = None, set: Mapping[str, Condition] | None = None, **noted: Any) -> RowChanges:
         """Set the columns in `set` to new values (SQL text or Columns) where `condition` is true, or in all rows."""
-        return update.update(self._target, condition, set or {}, given(noted))
+        return self._target.refreshed(update.update(self._target, condition, set or {}, given(noted)))
 
     def addColumns(
         self,
@@ -305,11 +309,11 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
             if schema is None:
                 raise ValueError("columns from a function need the argument `schema`: the columns that it returns")
             source = add_columns.from_function(self._target, values, schema, columns, checkpoint)
-        return add_files(self._target.latest(), source, given(noted))
+        return self._target.refreshed(add_files(self._target.latest(), source, given(noted)))
 
     def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:
         """Update rows from `df`, matched on the columns `on` (also "_rowaddr"); only the other columns of `df` are rewritten."""
-        return update.update_columns(self._target, df, [on] if isinstance(on, str) else on, given(noted))
+        return self._target.refreshed(update.update_columns(self._target, df, [on] if isinstance(on, str) else on, given(noted)))
 
     def optimize(self) -> Optimizer:
         """Compact the table, `optimize().where("day > '2026-01-01'").executeCompaction()`, or cluster it, `executeZOrderBy("x", "y")`."""
@@ -417,7 +421,7 @@ class MergeBuilder:
 
     def execute(self, **noted: Any) -> RowChanges:
         """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""
-        return merge.merge(self._merge, given(noted))
+        return self._merge.target.refreshed(merge.merge(self._merge, given(noted)))
 
     def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
         return MergeBuilder(dataclasses.replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 
@@ -19,7 +20,7 @@ from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE, SYNONYMS, Function
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
-from lance_spark.predicate.sql_text import INTERVAL, AmbiguousPrecedenceError, condition_tree
+from lance_spark.predicate.sql_text import INTERVAL, LIST, AmbiguousPrecedenceError, condition_tree
 from lance_spark.predicate.text_match import TEXT_FUNCTIONS, text_condition
 from lance_spark.predicate.times import interval_literal, sum_of, time_literal
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
@@ -212,6 +213,8 @@ class _Translation:
     def is_in(self, e: Any) -> Expression:
         if not e.expressions or e.args.get("query"):
             raise self.unsupported(e)
+        if integers := e.expressions[0].args.get(LIST):
+            return _in_integers(self.node(e.this), list(map(int, integers.split(","))))
         return bind.is_in(self.node(e.this), [self.node(v) for v in e.expressions])
 
     def is_(self, e: Any) -> Expression:
@@ -388,6 +391,15 @@ def _number(text: str) -> Literal:
         return Literal(float(text), pa.float64())
     except ValueError as e:
         raise InvalidOptionError(f"{text!r} is not a number") from e
+
+
+def _in_integers(operand: Expression, values: list[int]) -> Expression:
+    """`operand IN (values)`, of which an operand with integers has the type, as each value would have alone."""
+    t = pa.int64()
+    if pa.types.is_integer(operand.type):
+        bounds = np.iinfo(operand.type.to_pandas_dtype())
+        t = operand.type if bounds.min <= min(values) and max(values) <= bounds.max else t
+    return bind.is_in(operand, [Literal(v, t) for v in values])
 
 
 _OTHERS = ("array", "current_date", "current_timestamp", "date", "isnotnull", "isnull", "rlike")

@@ -70,6 +70,9 @@ CALL = "__lance_function"
 BASED_ON = "__lance_based_on"
 """The option in which LanceTable.java passes the version and its identity that the view, to which rows are written, has opened."""
 
+LOST = "__lance_lost"
+"""The option in which SessionEntry.java says that the files of a table of the session catalog were deleted."""
+
 
 class LanceDataSource(DataSource):
     """Spark's view of a version of a Lance table or of a partitioned namespace, or of the location of a table to be written."""
@@ -81,13 +84,14 @@ class LanceDataSource(DataSource):
         self._overwritten = options.get(OVERWRITE)
         self._based_on = options.get(BASED_ON) if self._command is None else self._command.truncated
         identity = options.get(IDENTITY, "") if self._command is None else self._command.identity
+        self._is_lost = LOST in options
         self._is_called = CALL in options
         if self._is_called:
             from lance_spark.spark.planner.functions.table_function import with_options
 
             options = with_options(options)
             identity = options.get(IDENTITY, "")
-        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON)}
+        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON, LOST)}
         super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
@@ -301,6 +305,7 @@ class LanceDataSource(DataSource):
         if self._opened is None:
             from lance_spark.spark.writer import LanceWriter
 
+            self._check_not_lost()
             return LanceWriter(store_to_write(options), schema, overwrite, options)
         replaced = None
         if self._overwritten is not None:
@@ -319,8 +324,15 @@ class LanceDataSource(DataSource):
             raise VersionNotFoundError(gone)
         check_continues(table, int(version), identity)
 
+    def _check_not_lost(self) -> None:
+        """Raise TableNotFoundError if Spark's catalog has a table whose files were deleted."""
+        if self._is_lost and isinstance(self._pinned, TableNotFoundError):
+            what = "DROP TABLE removes it from Spark's catalog, and CREATE OR REPLACE TABLE makes it again"
+            raise TableNotFoundError(f"the files of the table at {store_of(self._read).uri} are missing: its folder was deleted. {what}")
+
     def opened(self) -> Opened:
         """The pinned version. Raises the error of opening it."""
+        self._check_not_lost()
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._read.chooses_version:
             declared = StructType.fromJson(json.loads(self._request.declared))
             return OpenedTable(Snapshot(store_of(self._read), Manifest(0, from_arrow(stored(declared, {}))), ""))
@@ -355,7 +367,9 @@ class LanceDataSource(DataSource):
         from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 
         snapshot = opened.table_for(", which cannot be searched; search its tables")
-        request = SearchRequest(read.nearest, read.fullTextQuery, read.hybrid, read.prefilter, read.fast_search)
+        request = SearchRequest(read.nearest, read.fullTextQuery, read.hybrid, read.prefilter, read.fast_search).up_to(
+            read.limit, read.offset
+        )
         query = (request.with_column(snapshot) if self._is_called else request).query(snapshot)
         assert query is not None
         plan = replace(plan, columns=own_columns(query, read.columns), offset=read.offset)

@@ -64,10 +64,11 @@ class Search:
     _request: SearchRequest = NO_SEARCH
     _options: Mapping[str, str] = field(default_factory=dict)
 
-    def nearest(self, q: Any, k: int = DEFAULT_K, **parameters: Any) -> Search:
+    def nearest(self, q: Any, k: int | None = None, **parameters: Any) -> Search:
         """The `k` rows whose vectors are nearest to the vector `q`, or to each of several, with their `_distance`.
 
-        `parameters` are others of `Dataset.scan(nearest=)`, such as `metric`, `nprobes` and `refine_factor`.
+        Without `k`, as many as `limit` says, or 10. `parameters` are others of `Dataset.scan(nearest=)`, such as `metric`, `nprobes` and
+        `refine_factor`.
         """
         return self._of(nearest={**parameters, "column": self._column, "q": q, "k": k})
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +25,8 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopene
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NOTED, WriteOptions
 
+T = TypeVar("T")
+_LOG = logging.getLogger("lance_spark")
 _PLACE = ("branch", "allow_other_stores", "verify_checksums", "mem_wal")
 PLACE = ", ".join((f"{STORAGE}*", *_PLACE))
 """The options that locate a table, for messages."""
@@ -45,12 +48,27 @@ def locating(options: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Target:
-    """A table, or a branch of it, in a session. `options` are the read options that locate it: `storage.*`, `branch` and so on."""
+    """A table, or a branch of it, in a session. `options` are the read options that locate it: `storage.*`, `branch` and so on.
+
+    `name` is that of the catalog and the table, quoted, by which Spark may have cached its rows; None for a path.
+    """
 
     spark: SparkSession
     uri: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     alias: str | None = None
+    name: str | None = None
+
+    def refreshed(self, change: T) -> T:
+        """The result of a change that has landed, after Spark has dropped the rows that it cached under the table's name."""
+        session: Any = getattr(self.spark, "_jsparkSession", None)
+        if self.name is None or session is None or session.sharedState().cacheManager().isEmpty():
+            return change
+        try:
+            self.spark.catalog.refreshTable(self.name)
+        except Exception as e:  # noqa: BLE001  The change is there, so nothing may be reported as its failure.
+            _LOG.warning("the change of %s is there, but rows that Spark has cached may not show it: %s", self.name, e)
+        return change
 
     def store(self) -> Store:
         """The root of the table."""
@@ -121,8 +139,9 @@ def named_target(spark: SparkSession, name: str) -> Target:
     is_full = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
     catalog = manager.catalog(parts[0]) if is_full else manager.currentCatalog()
     id = parts[1:] if is_full else parts if len(parts) > 1 else [*manager.currentNamespace(), *parts]
+    full = quoted([str(catalog.name()), *id])
     if _is_lance_catalog(catalog.getClass()):
-        return _in_lance_catalog(spark, Catalog(dict(catalog.settings())), id)
+        return replace(_in_lance_catalog(spark, Catalog(dict(catalog.settings())), id), name=full)
     if not spark.catalog.tableExists(name) or catalog.name() != "spark_catalog":
         raise TableNotFoundError(f"the catalog {catalog.name()} has no lance table {name}")
     table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(quoted(id)))
@@ -132,7 +151,7 @@ def named_target(spark: SparkSession, name: str) -> Target:
     own = dict(convert.asJava(table.storage().properties()))
     options = {key.lower(): value for key, value in own.items() if is_of_place(key)}
     location = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(table.location())  # type: ignore[union-attr]
-    return Target(spark, own.get("path") or of_hadoop(str(location.toString())), options)
+    return Target(spark, own.get("path") or of_hadoop(str(location.toString())), options, name=full)
 
 
 def _is_lance_catalog(cls: Any) -> bool:

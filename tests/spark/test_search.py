@@ -95,6 +95,9 @@ def test_the_option_filter_comes_before_or_after(spark: SparkSession, uri: str) 
 def test_lance_table_searches_the_version_that_is_asked_for(spark: SparkSession, uri: str) -> None:
     search = LanceTable.forPath(spark, uri).search("v").nearest(np.array(Q, np.float32), k=3)
     assert rows(search.toDF(), "id", "_distance") == expected(uri, "id", "_distance", nearest={**NEAREST, "k": 3})
+    twelve = expected(uri, "id", nearest={"column": "v", "q": Q, "k": 12})
+    assert rows(LanceTable.forPath(spark, uri).search("v").nearest(Q).limit(12).toDF(), "id") == twelve
+    assert rows(searched(spark, uri, nearest={"column": "v", "q": Q}, limit=7, offset=5), "id") == twelve[5:]
     (first, *_) = LanceTable.forPath(spark, uri).search(version=3).nearest(Q, k=3).where("id > 10", prefilter=True).select("id").collect()
     assert first.id == 11
     text = LanceTable.forPath(spark, uri).search().fullText("sky", columns=["text"]).limit(2, offset=1)

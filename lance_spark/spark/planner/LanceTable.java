@@ -96,7 +96,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
 
   /** A table of the session catalog. Spark does not pass its options and location. */
   static LanceTable inCatalog(Table table, Identifier identifier) throws Exception {
-    return new LanceTable((PythonTable) table, table.name(), SessionEntry.options(SessionEntry.of(identifier)));
+    return new LanceTable((PythonTable) table, table.name(), SessionEntry.optionsToOpen(SessionEntry.of(identifier)));
   }
 
   public String name() { return name; }

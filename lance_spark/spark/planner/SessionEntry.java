@@ -1,5 +1,6 @@
 package lancespark;
 
+import java.io.File;
 import java.net.URI;
 import java.util.*;
 import org.apache.hadoop.fs.Path;
@@ -16,11 +17,30 @@ import scala.jdk.javaapi.CollectionConverters;
 class SessionEntry {
   /** Before the names of TBLPROPERTIES, of which lance_spark.spark.options takes those that say how a new table is written. */
   private static final String PROPERTY = "tblproperties.";
+  /** The option that says that the files of the table were deleted (lance_spark.spark.source). */
+  private static final String LOST = "__lance_lost";
 
   /** The options of a relation of the session catalog, with its location as `path`; null for other relations. */
   static Map options(scala.Option catalog, scala.Option identifier) throws Exception {
     if (identifier.isEmpty() || catalog.isEmpty() || !((CatalogPlugin) catalog.get()).name().equals("spark_catalog")) return null;
-    return options(of((Identifier) identifier.get()));
+    return optionsToOpen(of((Identifier) identifier.get()));
+  }
+
+  /** The options with which a table is read and written as it is. */
+  static Map optionsToOpen(CatalogTable entry) {
+    Map options = options(entry);
+    if (isLost(entry)) options.put(LOST, "true");
+    return options;
+  }
+
+  /**
+   * True if the folder of a managed table was deleted: Spark makes it when it creates the table. Before the first rows, nothing else is there.
+   * Folders of other tables, and those in object stores, are made with the first rows.
+   */
+  private static boolean isLost(CatalogTable entry) {
+    if (!entry.tableType().name().equals("MANAGED") || entry.storage().locationUri().isEmpty()) return false;
+    URI location = (URI) entry.storage().locationUri().get();
+    return "file".equals(location.getScheme()) && !new File(location.getPath()).isDirectory();
   }
 
   static Map options(CatalogTable entry) {

@@ -58,9 +58,10 @@ class SearchMethods:
         `use_scalar_index` looks the rows of the filter up in the table's indexes where this helps; `Scan.explain` tells which ones.
 
         `nearest` are the parameters of a search, see `table.search.nearest.Nearest`: the `column`, the vector `q`, or several, and `k`, the
-        number of rows for each. The rows come in order of their `_distance`, which is added to the columns; with several vectors, also
-        `query_index`. With `prefilter`, the nearest rows among those that satisfy the filter are returned, otherwise those of the nearest
-        rows that satisfy it; then it may have columns that the search adds. `fast_search` leaves out rows that the index does not cover.
+        number of rows for each, by default what `limit` and `offset` count, or 10. The rows come in order of their `_distance`, which is
+        added to the columns; with several vectors, also `query_index`. With `prefilter`, the nearest rows among those that satisfy the
+        filter are returned, otherwise those of the nearest rows that satisfy it; then it may have columns that the search adds.
+        `fast_search` leaves out rows that the index does not cover.
 
         A text as `q`, for a `column` of texts, searches for the `k` rows that share most of their shingles with it; see `SimilarTexts`. An
         index of the kind MINHASHLSH has their signatures; those of other rows are computed.
@@ -81,7 +82,8 @@ class SearchMethods:
             >>> table.scan(columns=["id"], nearest={"column": "vector", "q": [3, 3], "k": 2}).to_table().to_pylist()
             [{'id': 2, '_distance': 1.0}, {'id': 1, '_distance': 13.0}]
         """
-        query = SearchRequest(nearest, full_text_query, hybrid, prefilter, fast_search).query(self.snapshot)
+        request = SearchRequest(nearest, full_text_query, hybrid, prefilter, fast_search)
+        query = request.up_to(limit, offset).query(self.snapshot)
         snapshot = self.snapshot if query is None else with_log(self.snapshot)
         chosen = names(columns)
         plan = ScanPlan(

@@ -130,6 +130,11 @@ def only_column(snapshot: Snapshot) -> str:
     return found[0]
 
 
+def default_k(limit: int, offset: int) -> int:
+    """As many rows as a search without `k` finds: those that are returned and left out."""
+    return min(limit + offset, _MOST - 1)
+
+
 def number_of(key: str, value: object, least: int) -> int | None:
     """The parameter `key`. Raises InvalidOptionError for what is not a number of at least `least`."""
     if value is None:

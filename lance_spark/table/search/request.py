@@ -14,7 +14,7 @@ from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.hybrid import HybridSearch
 from lance_spark.table.search.hybrid_query import hybrid_of
-from lance_spark.table.search.nearest import nearest_of, only_column
+from lance_spark.table.search.nearest import default_k, nearest_of, only_column
 from lance_spark.table.search.search import Query, Search, only_found
 from lance_spark.table.search.similar_texts import similar_texts_of
 from lance_spark.table.search.text_query import text_query_of
@@ -32,6 +32,14 @@ class SearchRequest:
     hybrid: Mapping[str, Any] | None = field(default=None, hash=False)
     prefilter: bool = False
     fast_search: bool = False
+
+    def up_to(self, limit: int | None, offset: int) -> SearchRequest:
+        """The request for as many nearest rows as are returned and left out, if it does not say how many, as in pylance."""
+        if not isinstance(self.nearest, Mapping) or self.nearest.get("k") is not None:
+            return self
+        if not isinstance(limit, int) or not isinstance(offset, int) or limit < 1 or offset < 0:
+            return self  # Without a limit, or with a wrong one, which the scan refuses.
+        return replace(self, nearest={**self.nearest, "k": default_k(limit, offset)})
 
     def with_column(self, snapshot: Snapshot) -> SearchRequest:
         """The request with the only column that has vectors where it names none. Raises InvalidOptionError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -11,6 +12,7 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lance_spark import LanceTable
 from lance_spark.spark.workers.version import SPARK_VERSION
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark_session import SPARK_ERRORS
@@ -269,3 +271,28 @@ def test_tables_that_pylance_made_are_read_and_changed(own: Lake) -> None:
     own.sql("INSERT INTO lance.theirs VALUES (4, array(4.0D))")
     assert own.sql("SHOW TABLES IN lance") == [("", "theirs", False)]
     assert own.pylance("theirs") == [{"id": 1, "v": [1.0]}, {"id": 3, "v": None}, {"id": 4, "v": [4.0]}]
+
+
+def test_verbs_and_procedures_change_what_spark_has_cached_of_a_table(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, 'a' AS s FROM range(4)")
+    own.sql("CACHE TABLE lance.ns.t")
+    # Spark 4.0 does not find what it has cached of a table of a catalog, and reads the table.
+    assert own.spark.catalog.isCached("lance.ns.t") or SPARK_VERSION < (4, 3)
+    table = LanceTable.forName(own.spark, "lance.ns.t")
+    source = own.spark.createDataFrame([(3, "m"), (9, "n")], "id bigint, s string")
+    changes: list[tuple[Callable[[], object], list[tuple[int, str]]]] = [
+        (lambda: table.delete("id = 0"), [(1, "a"), (2, "a"), (3, "a")]),
+        (lambda: table.update("id = 1", {"s": "'b'"}), [(1, "b"), (2, "a"), (3, "a")]),
+        (
+            lambda: table.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute(),
+            [(1, "b"), (2, "a"), (3, "m"), (9, "n")],
+        ),
+        (lambda: table.updateColumns(source.selectExpr("id", "upper(s) AS s"), on="id"), [(1, "b"), (2, "a"), (3, "M"), (9, "N")]),
+        (lambda: table.restoreToVersion(2), [(1, "a"), (2, "a"), (3, "a")]),
+        (lambda: own.sql("CALL lance.system.restore('ns.t', 3)"), [(1, "b"), (2, "a"), (3, "a")]),
+        (lambda: own.sql("RESTORE lance.ns.t TO VERSION AS OF 1"), [(0, "a"), (1, "a"), (2, "a"), (3, "a")]),
+    ]
+    for change, rows in changes:
+        change()
+        assert own.sql("SELECT id, s FROM lance.ns.t ORDER BY id") == rows
+    own.spark.catalog.clearCache()

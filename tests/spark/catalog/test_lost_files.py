@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.spark.catalog.lakes import Lake
+from tests.spark.plans import Sql
 from tests.spark_session import SPARK_ERRORS
 
 NAMES = ("top", "ns.t")
@@ -103,3 +104,18 @@ def test_a_table_of_the_session_catalog_is_dropped_without_its_files(spark: Spar
     spark.sql(f"CREATE TABLE lost USING lance LOCATION '{place}' AS SELECT 8 AS a")
     assert spark.sql("SELECT a FROM lost").collect() == [(8,)]
     spark.sql("DROP TABLE lost")
+
+
+def test_a_managed_table_of_the_session_catalog_without_its_folder_is_lost_not_empty(spark: SparkSession, sql: Sql) -> None:
+    told = "the files of the table at .*/t are missing: its folder was deleted. DROP TABLE removes it"
+    sql("CREATE TABLE t (a BIGINT) USING lance")
+    assert sql("SELECT * FROM t") == []  # nothing was written
+    for again in ("DROP TABLE t; CREATE TABLE t USING lance AS SELECT 8L AS a", "CREATE OR REPLACE TABLE t USING lance AS SELECT 8L AS a"):
+        sql("INSERT INTO t VALUES (7)")
+        shutil.rmtree(spark.sql("DESCRIBE DETAIL t").collect()[0].location)
+        for statement in ("SELECT * FROM t", "INSERT INTO t VALUES (1)", "DELETE FROM t WHERE a = 7"):
+            with pytest.raises(SPARK_ERRORS, match=told):
+                sql(statement)
+        for statement in again.split("; "):
+            sql(statement)
+        assert sql("SELECT * FROM t") == [(8,)]

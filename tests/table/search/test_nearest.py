@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -81,3 +82,18 @@ def test_a_column_called_as_the_distance_is_not_hidden(tmp_path: Path) -> None:
     with pytest.raises(LanceError, match="a search adds the column '_distance', but the table has a column with this name"):
         dataset.scan(nearest={"column": "vec", "q": Q})
     assert dataset.scan(columns=["id"], nearest={"column": "vec", "q": Q}).to_table().column_names == ["id", "_distance"]
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"limit": 3}, {"limit": 12}, {"limit": 40, "offset": 0}, {"limit": 1 << 40}, {"offset": 4}], ids=str
+)
+def test_without_k_as_many_rows_are_found_as_the_limit_says(dataset: Dataset, limits: Any) -> None:
+    query = {"column": "vec", "q": Q}
+    theirs = lance.dataset(dataset.uri).to_table(columns=["id"], nearest=query, **{"limit": None, **limits})["id"]
+    assert dataset.scan(columns=["id"], nearest=query, **limits).to_table()["id"].to_pylist() == theirs.to_pylist()
+
+
+def test_without_k_an_offset_leaves_out_rows_that_are_found_besides(dataset: Dataset) -> None:
+    found = [dataset.scan(nearest={"column": "vec", "q": Q, **k}, limit=12, offset=5).to_table()["id"] for k in ({}, {"k": 17})]
+    assert len(found[0]) == 12
+    assert found[0] == found[1]

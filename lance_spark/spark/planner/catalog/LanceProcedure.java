@@ -74,6 +74,10 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return (String[]) names.toArray(new String[names.size()]);
   }
 
+  /** Procedures after which a table has other rows. */
+  private static final List CHANGING =
+      Arrays.asList(new String[] { "restore", "rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "merge_mem_wal" });
+
   public String name() { return name; }
   public String description() { return "the procedure " + name + " for lance tables"; }
 
@@ -110,8 +114,24 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
 
   StructType columns() { return StructType.fromDDL(CatalogPython.at(signature, "columns").asText()); }
 
-  /** The rows that the procedure returns for a table at a place, with these arguments. */
+  /** The rows that the procedure returns for a table at a place, with these arguments. Rows that Spark has cached are read anew if they changed. */
   JsonNode rows(ObjectNode place, ObjectNode values) {
+    JsonNode rows = called(place, values), names = CatalogPython.at(place, "id");
+    org.apache.spark.sql.classic.SparkSession session = LancePlanner.session();
+    if (!CHANGING.contains(name) || names == null || names.size() < 2 || session.sharedState().cacheManager().isEmpty()) return rows;
+    StringBuilder table = new StringBuilder(quoted(catalog.name()));
+    for (int i = 0; i < names.size(); i++) table.append('.').append(quoted(CatalogPython.at(names, i).asText()));
+    try {
+      session.catalog().refreshTable(table.toString());
+    } catch (Exception e) {
+      LancePlanner.LOG.warn("the change of " + table + " is there, but rows that Spark has cached may not show it", e);
+    }
+    return rows;
+  }
+
+  private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
+
+  private JsonNode called(ObjectNode place, ObjectNode values) {
     ObjectNode request = PlanJson.object().put("name", name);
     request.set("place", place);
     request.set("arguments", values);
