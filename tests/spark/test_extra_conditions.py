@@ -189,3 +189,11 @@ def test_explain_shows_the_condition_and_spark_evaluates_it_again(spark: SparkSe
 def test_what_the_reader_cannot_evaluate_as_spark_does_is_left_to_spark(load: Load, stored: Path, condition: str) -> None:
     (scan,) = scans(load(stored / "t.lance").where(condition))
     assert "array" not in scan.partition("PushedFilters: ")[2].partition("], ")[0]
+
+
+def test_not_like_is_evaluated_by_spark_alone(load: Load, stored: Path) -> None:
+    """No index finds these rows, and most rows are among them."""
+    found = load(stored / "t.lance").where("word NOT LIKE '%100%of%' AND id < 50")
+    (scan,) = scans(found)
+    assert "id < 50" in scan
+    assert "LIKE" not in scan

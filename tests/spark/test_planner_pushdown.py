@@ -169,6 +169,22 @@ def test_groups_have_neither_deleted_rows_nor_those_without_the_condition(load: 
     assert sorted(found) == [("even", sum(even), len(even)), ("odd", sum(odd), len(odd))]
 
 
+@pytest.mark.usefixtures("plainly")
+def test_a_subquery_that_becomes_a_join_gets_its_conditions_and_aggregates(spark: SparkSession, df: DataFrame) -> None:
+    """Spark makes scans of a correlated subquery before it has all conditions on them."""
+    df.createOrReplaceTempView("correlated")
+    newest = "SELECT id FROM correlated AS o WHERE id = (SELECT max(id) FROM correlated AS i WHERE i.{0} = o.{0})"
+    by_text = spark.sql(newest.format("s"))
+    assert "PushedFilters: [s IS NOT NULL], PushedAggregates: [MAX(id)] BY [s]" in " ".join(scans(by_text))
+    assert {row.id for row in by_text.collect()} == set(range(900, 1000))
+    by_field = spark.sql(newest.format("st.q.r"))
+    assert {row.id for row in by_field.collect()} == {995, 996, 997, 998, 999}
+    most = spark.sql(
+        "SELECT count(*) AS n FROM correlated AS o WHERE EXISTS (SELECT 1 FROM correlated AS i WHERE i.a = o.a AND i.id > 996)"
+    )
+    assert most.collect() == [Row(n=sum(i % 10 in {7, 8, 9} and i % 7 != 0 for i in range(ROWS)))]
+
+
 def test_sums_of_floats_are_pushed_only_if_the_session_allows_it(spark: SparkSession, df: DataFrame) -> None:
     """The order of the additions changes the last digit."""
     floats = [F.sum("f"), F.avg("f"), F.avg("a")]

@@ -280,6 +280,12 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   int limit() { return request.limit; }
 
+  /** Whether only columns were pushed down. */
+  boolean hasAllRows() {
+    return request.filters.isEmpty() && request.limit < 0 && request.topN == null && request.aggregates == null && !request.rowsOnly && !request.changesRows
+      && runtimeFilters.isEmpty();
+  }
+
   /** Why these rows cannot be searched for those near to others; null if they can. */
   String whyNotJoined() throws Exception {
     if (source.isCut()) return "the options of the table choose rows by more than a condition";
