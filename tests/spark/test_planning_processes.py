@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
+from lance_spark.spark.planner import install
 from pyspark_lance import planning
 from tests.spark.processes import processes, run_without
 from tests.spark_session import SPARK_ERRORS
@@ -46,6 +48,21 @@ def test_reads_and_writes_by_all_doors_need_one_process_on_the_driver(spark: Spa
     assert processes(SPARKS) == before
     assert processes(DAEMON) == daemon_and_process
     assert len(daemon_and_process) >= 2
+
+
+def test_executors_need_no_class_of_the_planner(spark: SparkSession) -> None:
+    """They get the source with the reader of a scan. Executors of a cluster do not have its class."""
+    jvm: Any = spark._jvm
+    source_of = install._new(spark, install._loader(spark), "lancespark.FormatSource")
+    source_of.setShortName("lance")
+    source = source_of.source()
+    assert source.getClass().getName() == "lancespark.PlanningSource"
+    sent = jvm.java.io.ByteArrayOutputStream()
+    stream = jvm.java.io.ObjectOutputStream(sent)
+    stream.writeObject(source)
+    stream.flush()
+    assert b"UserDefinedPythonDataSource" in bytes(sent.toByteArray())
+    assert b"lancespark" not in bytes(sent.toByteArray())
 
 
 def test_after_an_error_the_next_query_gets_another_process(load: Load, stored: str) -> None:

@@ -55,6 +55,6 @@ class PlanningSource extends UserDefinedPythonDataSource {
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options.asCaseSensitiveMap()));
   }
 
-  /** Executors get Spark's own source, so that they need no class of this package. */
-  private Object writeReplace() { return new UserDefinedPythonDataSource(dataSourceCls()); }
+  /** Executors get Spark's own source, so that they need no class of this package. Janino gives private methods other names, which Java does not find. */
+  public Object writeReplace() { return new UserDefinedPythonDataSource(dataSourceCls()); }
 }
