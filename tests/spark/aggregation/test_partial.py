@@ -142,6 +142,7 @@ def test_keys_that_chunks_have_in_common_are_one_group() -> None:
     rows = [(str(i * 7919 % 8000), i, None) for i in range(80_000)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", 16_000)
+        patch.setattr(module, "MAX_GROUP_BYTES", 1 << 20)
         found = list(partial(aggregation((K,), {Aggregate("sum", N): pa.int64()}), batches(rows, 4000)))
     assert sum(batch.num_rows for batch in found) == 8000
 
