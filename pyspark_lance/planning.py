@@ -11,10 +11,10 @@ from typing import BinaryIO
 def main(infile: BinaryIO, outfile: BinaryIO) -> None:
     """Answer a request: the name of Spark's module for its kind, then what this module reads.
 
-    Raises EOFError, with which a process of Spark's daemon ends silently, when Spark has ended the connection.
+    Raises SystemExit, with which a process of Spark's daemon ends silently, when Spark has ended the connection.
     """
     begin = infile.read(4)
     if len(begin) < 4:
-        raise EOFError
+        raise SystemExit(1)
     (size,) = struct.unpack("!i", begin)
     importlib.import_module(infile.read(size).decode()).main(infile, outfile)
