@@ -20,4 +20,4 @@ class LogVerbs:
         look for its keys in the table and change its rows. Returns what was merged. See docs/mem-wal.md.
         """
         runner = OnExecutors(self._target.spark, self._target.cores())
-        return list(merge_log(self._target.latest(), WriteOptions(commit_message=commit_message), runner))
+        return self._target.refreshed(list(merge_log(self._target.latest(), WriteOptions(commit_message=commit_message), runner)))

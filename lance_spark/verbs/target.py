@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, logged
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
 from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
@@ -26,7 +25,6 @@ from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NOTED, WriteOptions
 
 T = TypeVar("T")
-_LOG = logging.getLogger("lance_spark")
 _PLACE = ("branch", "allow_other_stores", "verify_checksums", "mem_wal")
 PLACE = ", ".join((f"{STORAGE}*", *_PLACE))
 """The options that locate a table, for messages."""
@@ -62,12 +60,10 @@ class Target:
     def refreshed(self, change: T) -> T:
         """The result of a change that has landed, after Spark has dropped the rows that it cached under the table's name."""
         session: Any = getattr(self.spark, "_jsparkSession", None)
-        if self.name is None or session is None or session.sharedState().cacheManager().isEmpty():
-            return change
-        try:
-            self.spark.catalog.refreshTable(self.name)
-        except Exception as e:  # noqa: BLE001  The change is there, so nothing may be reported as its failure.
-            _LOG.warning("the change of %s is there, but rows that Spark has cached may not show it: %s", self.name, e)
+        if self.name is not None and session is not None:
+            with logged(f"the change of {self.name} has landed, but dropping the rows that Spark has cached"):
+                if not session.sharedState().cacheManager().isEmpty():
+                    self.spark.catalog.refreshTable(self.name)
         return change
 
     def store(self) -> Store:

@@ -2,7 +2,7 @@
 
 Rows are grouped in chunks, and the groups of the chunks are merged. Memory is bounded: too many groups are returned, and merging
 starts anew. Where grouping does not help or cannot be exact, each row is returned as a group of its own, which is always right. A row takes
-about ten times as long in Spark as here: grouping helps even where a group has two rows.
+longer in Spark than here: grouping helps even where a group has two rows.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class BackfillVerbs:
         asked = Backfill(
             column, function, where, inputs, batch_size, checkpoint, on_error, version, num_tasks, fragments_per_commit, progress
         )
-        return backfill(self._target, asked, given(noted))
+        return self._target.refreshed(backfill(self._target, asked, given(noted)))
 
     def backfillFailures(self, column: str) -> DataFrame:
         """The rows whose computation failed in the last backfill of `column`: `_rowid`, `_rowaddr`, `version` and `message`."""

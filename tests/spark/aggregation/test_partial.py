@@ -48,6 +48,13 @@ def batches(rows: list[tuple[Any, ...]], size: int) -> list[pa.RecordBatch]:
     return [pa.record_batch([pa.array(c, f.type) for c, f in zip(zip(*part), SCHEMA)], schema=SCHEMA) for part in cut]
 
 
+def noted(source: list[pa.RecordBatch], taken: list[int]) -> Iterator[pa.RecordBatch]:
+    """The batches, of which `taken` gets the numbers as soon as they are asked for."""
+    for i, batch in enumerate(source):
+        taken.append(i)
+        yield batch
+
+
 def combine(function: str, values: Iterable[Any]) -> Any:
     """What Spark makes of partial results, or of the values themselves."""
     there = [v for v in values if v is not None]
@@ -107,16 +114,12 @@ def test_few_groups_are_one_row_each() -> None:
 
 def test_nearly_unique_keys_are_returned_as_they_are_read() -> None:
     rows = [(str(i), i, None) for i in range(20_000)]
-    taken = []
-
-    def source() -> Iterator[pa.RecordBatch]:
-        for i, batch in enumerate(batches(rows, 5000)):
-            taken.append(i)
-            yield batch
-
+    taken: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", 5000)
-        found = partial(aggregation((K,), {Aggregate("count"): pa.int64(), Aggregate("max", N): pa.int64()}), source())
+        found = partial(
+            aggregation((K,), {Aggregate("count"): pa.int64(), Aggregate("max", N): pa.int64()}), noted(batches(rows, 5000), taken)
+        )
         assert next(found).num_rows == 5000
         assert taken == [0]
         assert sum(batch.num_rows for batch in found) == 15_000
@@ -149,16 +152,10 @@ def test_keys_that_chunks_have_in_common_are_one_group() -> None:
 
 def test_groups_that_no_other_chunk_has_are_returned_early() -> None:
     rows = [(str(i // 5), i, None) for i in range(30_000)]
-    taken = []
-
-    def source() -> Iterator[pa.RecordBatch]:
-        for i, batch in enumerate(batches(rows, 5000)):
-            taken.append(i)
-            yield batch
-
+    taken: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", 5000)
-        found = partial(aggregation((K,), {Aggregate("count"): pa.int64()}), source())
+        found = partial(aggregation((K,), {Aggregate("count"): pa.int64()}), noted(batches(rows, 5000), taken))
         assert next(found).num_rows == 2000
         assert taken == [0, 1]
         assert next(found).num_rows == 1000

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import LanceTable
+from lance_spark import LanceTable, lance_udf
 from lance_spark.spark.workers.version import SPARK_VERSION
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark_session import SPARK_ERRORS
@@ -273,6 +273,11 @@ def test_tables_that_pylance_made_are_read_and_changed(own: Lake) -> None:
     assert own.pylance("theirs") == [{"id": 1, "v": [1.0]}, {"id": 3, "v": None}, {"id": 4, "v": [4.0]}]
 
 
+@lance_udf("string")
+def named(id: int) -> str:
+    return f"row {id}"
+
+
 def test_verbs_and_procedures_change_what_spark_has_cached_of_a_table(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, 'a' AS s FROM range(4)")
     own.sql("CACHE TABLE lance.ns.t")
@@ -291,6 +296,7 @@ def test_verbs_and_procedures_change_what_spark_has_cached_of_a_table(own: Lake)
         (lambda: table.restoreToVersion(2), [(1, "a"), (2, "a"), (3, "a")]),
         (lambda: own.sql("CALL lance.system.restore('ns.t', 3)"), [(1, "b"), (2, "a"), (3, "a")]),
         (lambda: own.sql("RESTORE lance.ns.t TO VERSION AS OF 1"), [(0, "a"), (1, "a"), (2, "a"), (3, "a")]),
+        (lambda: table.backfill("s", named, where="id = 2"), [(0, "a"), (1, "a"), (2, "row 2"), (3, "a")]),
     ]
     for change, rows in changes:
         change()

@@ -117,12 +117,12 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
   /** The rows that the procedure returns for a table at a place, with these arguments. Rows that Spark has cached are read anew if they changed. */
   JsonNode rows(ObjectNode place, ObjectNode values) {
     JsonNode rows = called(place, values), names = CatalogPython.at(place, "id");
-    org.apache.spark.sql.classic.SparkSession session = LancePlanner.session();
-    if (!CHANGING.contains(name) || names == null || names.size() < 2 || session.sharedState().cacheManager().isEmpty()) return rows;
+    if (!CHANGING.contains(name) || names == null || names.size() < 2) return rows;
     StringBuilder table = new StringBuilder(quoted(catalog.name()));
     for (int i = 0; i < names.size(); i++) table.append('.').append(quoted(CatalogPython.at(names, i).asText()));
     try {
-      session.catalog().refreshTable(table.toString());
+      org.apache.spark.sql.classic.SparkSession session = LancePlanner.session();
+      if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table.toString());
     } catch (Exception e) {
       LancePlanner.LOG.warn("the change of " + table + " is there, but rows that Spark has cached may not show it", e);
     }

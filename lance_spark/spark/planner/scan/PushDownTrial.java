@@ -1,29 +1,18 @@
 package lancespark;
 
-import java.util.Collections;
-import java.util.HashMap;
-import java.util.Iterator;
-import java.util.List;
-import java.util.Map;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
-import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.V2ScanRelationPushDown$;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The rule that runs right before Spark's push-down and tries whether it succeeds.
  *
  * Spark fails to express some conditions for a source, such as `(a OR NULL) = b` and what it makes itself of `(tinyint >= -128) = b`, and with
  * it fails the query. Then this rule pushes down what it can: parts of the plan, or only columns. It also adds ExtraConditions, and lets Spark
- * push conditions and aggregates into the scans of what was a subquery (Reopened).
+ * push conditions and aggregates into the scans of what was a subquery (SubqueryScans).
  */
 public class PushDownTrial extends Rule {
   public PushDownTrial() {}
@@ -52,7 +41,7 @@ public class PushDownTrial extends Rule {
 
   private static LogicalPlan reopened(LogicalPlan plan) {
     try {
-      return new Reopened().in(plan);
+      return new SubqueryScans().in(plan);
     } catch (Throwable t) {
       LancePlanner.warn(t);
       return plan;
@@ -61,37 +50,6 @@ public class PushDownTrial extends Rule {
 
   private static boolean isLance(LogicalPlan plan) {
     return plan instanceof DataSourceV2Relation && ((DataSourceV2Relation) plan).table() instanceof LanceTable;
-  }
-
-  /**
-   * Makes relations of scans of whole columns to which a condition or an aggregate applies. Spark plans a correlated subquery, with its scans,
-   * before it makes a join of it, and then finds conditions on its columns, such as that the keys of the join are not null.
-   */
-  static class Reopened extends Walk {
-    LogicalPlan changed(LogicalPlan plan) throws Exception {
-      if (!(plan instanceof Filter || plan instanceof Aggregate) || !(plan.children().apply(0) instanceof DataSourceV2ScanRelation)) return plan;
-      DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan.children().apply(0);
-      boolean isWhole = scan.scan() instanceof LanceScan && ((LanceScan) scan.scan()).hasAllRows() && hasWholeColumns(scan);
-      if (!isWhole) return plan;
-      List children = Collections.singletonList(scan.relation());
-      LogicalPlan over = (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
-      return plan instanceof Filter ? new Project((scala.collection.immutable.Seq) scan.output(), over) : over;
-    }
-
-    /** Whether no field of a column was left out, since expressions above find fields by their places. */
-    private static boolean hasWholeColumns(DataSourceV2ScanRelation scan) {
-      Map types = new HashMap();
-      Iterator all = CollectionConverters.asJava(scan.relation().output()).iterator(), read = CollectionConverters.asJava(scan.output()).iterator();
-      while (all.hasNext()) {
-        Attribute column = (Attribute) all.next();
-        types.put(column.exprId(), column.dataType());
-      }
-      while (read.hasNext()) {
-        Attribute column = (Attribute) read.next();
-        if (!column.dataType().equals(types.get(column.exprId()))) return false;
-      }
-      return true;
-    }
   }
 
   /** Counts relations, and removes those of other sources, which are not to be asked twice. */
