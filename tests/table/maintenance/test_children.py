@@ -88,7 +88,7 @@ def backfilled(table: Dataset) -> Dataset:
         run_share(share, job)
     commits.collect(final=True)
     done = Dataset(open_snapshot(store))
-    assert done.scan(["x", "n"]).to_table().filter(pc.field("n") != 3 * pc.field("x")).num_rows == 0
+    assert done.scan(["x", "n"]).to_table().filter(pc.field("n") != pc.field("x") * 3).num_rows == 0
     return done
 
 
