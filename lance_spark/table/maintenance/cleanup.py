@@ -36,6 +36,7 @@ from lance_spark.errors import (
     VersionNotFoundError,
     check_at_least,
     check_type,
+    logged,
 )
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.metadata.manifest import Manifest, parse
@@ -233,11 +234,23 @@ class _Cleanup:
         return found
 
     def remove_files(self, files: Iterable[Entry]) -> CleanupStats:
-        """Remove those files that still no version needs."""
+        """Remove those files that still no version needs, and the folders of indexes and blobs that are empty then."""
+        emptied: set[str] = set()
         for entry in self._track(files, "remove files"):
             if entry.name not in self._kept:
                 self._removal.remove(entry)
+                emptied.add(entry.name.rpartition("/")[0])
+        if not self._policy.dry_run:
+            self._remove_folders(emptied - {*_FOLDERS, VERSIONS})
         return self._removal.stats()
+
+    def _remove_folders(self, emptied: set[str]) -> None:
+        """Remove folders that are empty: those in `emptied`, and what writers of indexes have left that were killed at once."""
+        if self._policy.delete_unverified:
+            emptied |= {f"{INDICES}/{name}" for name in self._store.contents(INDICES)[1]}
+        for folder in sorted(emptied):
+            with logged(f"{self._store.uri}: removing the empty folder {folder}"):
+                self._store.remove_empty_folders(folder)
 
     def _pause(self) -> None:
         """Wait until the pause since `_since` is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -22,6 +23,7 @@ from lance_spark.table.backfill.state import with_columns
 from lance_spark.table.backfill.work import run_share
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.write.options import NO_OPTIONS
+from tests import write_ahead_logs as logs
 
 WORDS = ["alpha", "beta", "gamma", "foo alpha"]
 STOP_WORDS = {"custom_stop_words": ["foo"]}
@@ -206,3 +208,41 @@ def test_a_verb_leaves_a_child_whole(parent: Dataset, child: str, verb: str) -> 
     changed = VERBS[verb](CHILDREN[child](parent))
     expect_whole(Dataset(open_snapshot(changed.snapshot.store)))
     assert open_snapshot(parent.snapshot.store).manifest == of_parent
+
+
+BLOB = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+
+
+@pytest.mark.parametrize("child", CHILDREN)
+def test_blobs_of_a_child_are_found(child: str, tmp_path: Path) -> None:
+    """Large blobs are in files beside their data file."""
+    contents = [b"small", b"x" * 70_000, None, b"y" * 200_000]
+    rows = pa.table(
+        [pa.array(range(4), pa.int64()), pa.array(contents, pa.large_binary())], schema=pa.schema([pa.field("id", pa.int64()), BLOB])
+    )
+    table = Dataset.write(tmp_path / "t", rows, max_rows_per_file=2)
+    made = {"branch": branch, "clone": clone}
+    for step in reversed(child.split(" of a ")):
+        table = made[step](table)
+    for changed in (table.optimize.compact_files(), table.delete("id = 0").optimize.compact_files()):
+        opened = Dataset(open_snapshot(changed.snapshot.store))
+        assert opened.verify().problems == ()
+        found = opened.scan(["id", "b"], blob_handling="bytes").to_table()
+        assert found["b"].to_pylist() == contents[-found.num_rows :]
+        files = opened.take_blobs("b", indices=list(range(found.num_rows)))
+        assert [None if file is None else file.readall() for file in files] == contents[-found.num_rows :]
+        theirs = opened_by_pylance(opened).take_blobs("b", indices=[found.num_rows - 1])
+        assert theirs[0].readall() == contents[-1]
+
+
+def test_the_log_of_a_clone_is_merged_into_the_clone(tmp_path: Path) -> None:
+    uri, other = logs.make(str(tmp_path / "t")), str(tmp_path / "c")
+    logs.flushed(uri, 7)
+    Dataset.open(uri, mem_wal="base").create_scalar_index("id", "BTREE").shallow_clone(other)
+    assert Dataset.open(other).count_rows() == 2
+    logs.flushed(other, 3, 4)
+    merged_clone = Dataset.open(other).merge_mem_wal().optimize.compact_files()
+    assert merged_clone.count_rows() == lance.dataset(other).count_rows() == 4
+    assert merged_clone.count_rows("id = 3") == lance.dataset(other).count_rows("id = 3") == 1
+    assert merged_clone.verify().problems == ()
+    assert Dataset.open(uri).count_rows() == 3

@@ -17,7 +17,7 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.cli.main import main
-from lance_spark.namespace.connect import connect
+from lance_spark.namespace.connect import namespace as open_namespace
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 
@@ -114,6 +114,16 @@ def test_a_cleanup_that_finds_the_clone_gone_releases_the_version(source: Datase
     assert [v.version for v in Dataset.open(source.uri).versions()] == [2]
 
 
+@pytest.mark.parametrize("delete_unverified", [False, True])
+def test_a_cleanup_leaves_no_empty_folders_of_indexes(source: Dataset, delete_unverified: bool) -> None:
+    replaced = source.create_scalar_index("a", "BTREE").create_scalar_index("a", "BITMAP", "a_idx")
+    folders = Path(source.uri, "_indices")
+    (folders / "5f0e4c1a-0000-4000-8000-000000000000").mkdir()  # of a writer that was killed at once, or that has just begun
+    replaced.cleanup_old_versions(NOW, delete_unverified=delete_unverified)
+    assert len(list(folders.iterdir())) == (1 if delete_unverified else 2)
+    assert replaced.count_rows("a = 1") == 1
+
+
 def test_a_branch_whose_clones_are_gone_can_be_deleted(source: Dataset) -> None:
     clone = source.create_branch("b").shallow_clone(at(source, "c"))
     shutil.rmtree(clone.uri)
@@ -123,18 +133,18 @@ def test_a_branch_whose_clones_are_gone_can_be_deleted(source: Dataset) -> None:
 
 @pytest.mark.parametrize("door", ["namespace", "command line"])
 def test_a_dropped_clone_releases_its_version(source: Dataset, door: str, tmp_path: Path) -> None:
-    namespace = connect("dir", {"root": str(tmp_path)})
+    namespace = open_namespace(str(tmp_path))
     kept = source.shallow_clone(at(source, "kept.lance"))
     source.shallow_clone(at(source, "c.lance")).create_branch("b").insert(rows(7))
     if door == "namespace":
         namespace.drop_table(["c"])
     else:
-        assert main(["namespace", "drop", str(tmp_path), "c", "--yes"]) == 0
+        assert main(["namespace", str(tmp_path), "drop", "c", "--yes"]) == 0
     assert [source.tags.list()[name].metadata[refs.CLONE_URI] for name in tags_of(source.uri)] == [kept.uri]
 
 
 def test_a_renamed_clone_keeps_its_version(source: Dataset, tmp_path: Path) -> None:
-    namespace = connect("dir", {"root": str(tmp_path)})
+    namespace = open_namespace(str(tmp_path))
     source.shallow_clone(at(source, "c.lance"))
     namespace.rename_table(["c"], ["d"])
     (name,) = tags_of(source.uri)
