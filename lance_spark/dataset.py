@@ -305,8 +305,9 @@ class Dataset(SearchMethods, IndexMethods):
 
         This version and later ones are kept: open the table again if others have committed since. The latest `retain_versions` are kept at
         any age. `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent writers; else
-        they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed. `progress` shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is
-        tagged, unless `error_if_tagged_old_versions` is false: then it is kept.
+        they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed. `progress`
+        shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is tagged, unless
+        `error_if_tagged_old_versions` is false: then it is kept.
         """
         if older_than is None and retain_versions is None:
             older_than = DEFAULT_AGE

@@ -112,8 +112,9 @@ class Holds:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         branch, metadata = version.manifest.branch, {CLONE_URI: self._target.uri}
         name = self._name if not self._held else f"{self._name}.{len(self._held)}"
-        held = Held(version.root, Tag(name, version.version, branch, version.store.size(version.path), now, now, metadata))
         try:
+            size = version.store.size(version.path)
+            held = Held(version.root, Tag(name, version.version, branch, size, now, now, metadata))
             held.put()
             self._held.append(held)
         except StorageError as e:
@@ -218,7 +219,7 @@ def unheld(snapshot: Snapshot) -> list[str]:
             root = snapshot.locations.root_of(base)
             if root.names(VERSIONS) and all(clone.uri != snapshot.root.uri for clone in refs.clones(root)):
                 found.append(root.uri)
-    return found
+    return sorted(set(found))
 
 
 def is_clone(tag: str) -> bool:
