@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -26,7 +27,7 @@ from lance_spark.table.write.options import NO_OPTIONS
 from tests import write_ahead_logs as logs
 
 WORDS = ["alpha", "beta", "gamma", "foo alpha"]
-STOP_WORDS = {"custom_stop_words": ["foo"]}
+STOP_WORDS: dict[str, Any] = {"custom_stop_words": ["foo"]}
 VECTORS = np.random.default_rng(3).random((200, 4), dtype=np.float32)
 
 
@@ -146,22 +147,25 @@ VERBS: dict[str, Callable[[Dataset], Dataset]] = {
 }
 
 
+CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "id IN (7, 25, 60, 70, 80, 90)": lambda row: row["id"] in (7, 25, 60, 70, 80, 90),
+    "x >= 15 AND x < 20": lambda row: 15 <= row["x"] < 20,
+    "x > 499": lambda row: row["x"] > 499,
+}
+
+
 def expect_whole(child: Dataset) -> None:
     """All files are there, and every way of answering gives what the rows say."""
     report = child.verify()
     assert report.problems == (), report
     assert report.orphans == ()
-    theirs = opened_by_pylance(child)
+    theirs: Any = opened_by_pylance(child)
     theirs.validate()
     rows = child.scan(["id", "x", "note", "vec"], use_scalar_index=False).to_table()
     assert sorted(theirs.to_table(["id", "x"]).to_pylist(), key=str) == sorted(rows.select(["id", "x"]).to_pylist(), key=str)
     by_id = {row["id"]: row for row in rows.to_pylist()}
 
-    for condition, holds in {
-        "id IN (7, 25, 60, 70, 80, 90)": lambda row: row["id"] in (7, 25, 60, 70, 80, 90),
-        "x >= 15 AND x < 20": lambda row: 15 <= row["x"] < 20,
-        "x > 499": lambda row: row["x"] > 499,
-    }.items():
+    for condition, holds in CONDITIONS.items():
         expected = sorted(id for id, row in by_id.items() if holds(row))
         assert ids(child.scan(["id"], filter=condition).to_table()) == expected, condition
         assert ids(theirs.to_table(["id"], filter=condition)) == expected, condition
@@ -184,7 +188,7 @@ def ids(rows: pa.Table) -> list[int]:
     return sorted(rows["id"].to_pylist())
 
 
-def opened_by_pylance(child: Dataset) -> lance.LanceDataset:
+def opened_by_pylance(child: Dataset) -> Any:
     root = lance.dataset(child.snapshot.root.uri)
     of_branch = child.snapshot.manifest.branch
     return root if of_branch is None else root.checkout_version((of_branch, None))
