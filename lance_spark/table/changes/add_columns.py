@@ -120,7 +120,7 @@ def _still_good(
     return {
         i: (fragment, file)
         for i, (fragment, file) in known.items()
-        if i in now and now[i].files == fragment.files and ids.issuperset(file.file.fields)
+        if i in now and now[i].sources == fragment.sources and ids.issuperset(file.file.fields)
     }
 
 

@@ -60,9 +60,7 @@ class ColumnHistory:
         stored = Schema((*(f for f in before if f is not None), _ADDRESS))
         for batch in read(stored):
             values = iter(batch.columns)
-            yield [
-                _nulls(batch, new) if old is None else self._value(next(values), old, new, snapshot) for old, new in zip(before, fields)
-            ]
+            yield [_nulls(batch, new) if old is None else self._value(next(values), old, new, snapshot) for old, new in zip(before, fields)]
 
     def _stored(self, field: Field, snapshot: Snapshot) -> Field | None:
         # With equal columns, none of the versions between them is opened.

@@ -254,10 +254,10 @@ def _place(fragment: Fragment, field: Field) -> object:
 def _only(fields: Sequence[Field], known: Collection[int]) -> tuple[Field, ...]:
     """The fields without those, also within them, that are not among `known`."""
     found = []
-    for field in fields:
-        children = _only(field.children, known)
-        if field.id in known and bool(children) == bool(field.children):
-            found.append(replace(field, children=children))
+    for f in fields:
+        children = _only(f.children, known)
+        if f.id in known and bool(children) == bool(f.children):
+            found.append(replace(f, children=children))
     return tuple(found)
 
 
