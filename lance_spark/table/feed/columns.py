@@ -66,16 +66,15 @@ class ColumnHistory:
         # With equal columns, none of the versions between them is opened.
         if field.id in ROW_COLUMN_IDS or snapshot.manifest.schema.fields == self._last.manifest.schema.fields:
             return field
-        first = self._columns(self._last.version)[field.id].casts[0]
-        there = self._columns(snapshot.version)
-        old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is first), None)
-        return field if old is not None and _agrees(old, field) else old
+        column, there = self._columns(self._last.version)[field.id], self._columns(snapshot.version)
+        old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is column.casts[0]), None)
+        return field if old is not None and there[old.id] is column and _agrees(old, field) else old
 
     def _value(self, values: pa.Array, old: Field, new: Field, snapshot: Snapshot) -> pa.Array:
         if old is new:
             return values
         was, casts = self._columns(snapshot.version)[old.id], self._columns(self._last.version)[new.id].casts
-        if old.type == new.type and was in casts[-1:]:
+        if old.type == new.type and (was is casts[-1] or old.children):
             return values
         if old.children or new.children:
             raise UnsupportedFeatureError(
@@ -125,7 +124,7 @@ class ColumnHistory:
         known, earlier = self._known[before.version], before.manifest.schema.fields
         if isinstance(operation, Overwrite):
             by_name = {f.name: f for f in earlier}
-            return {f.id: _followed(by_name.get(f.name), f, known) for f in fields}
+            return {f.id: _written_anew(by_name.get(f.name), f, known) for f in fields}
         return {f.id: _followed(_origin(f, earlier, fields), f, known) for f in fields}
 
 
@@ -145,10 +144,19 @@ def _origin(field: Field, before: Sequence[Field], after: Sequence[Field]) -> Fi
 
 
 def _followed(origin: Field | None, field: Field, known: _Columns) -> _Column:
+    """The column that `origin` has become. Types of columns with fields may change in their fields."""
     if origin is None:
         return _Column(field)
     column = known[origin.id]
-    return column if origin.type == field.type or origin.children or field.children else _Column(field, column)
+    return column if origin.type == field.type or (origin.children and field.children) else _Column(field, column)
+
+
+def _written_anew(origin: Field | None, field: Field, known: _Columns) -> _Column:
+    """The column that an overwrite has put in the place of `origin`. The ids of fields in it may be those of others before."""
+    if origin is None:
+        return _Column(field)
+    column = known[origin.id]
+    return column if origin.type == field.type and not field.children else _Column(field, column)
 
 
 def _agrees(old: Field, new: Field) -> bool:

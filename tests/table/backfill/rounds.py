@@ -41,8 +41,10 @@ class AtCommit(InterruptedFiles):
         super().put_if_absent(path, data, sync_name)
 
 
-def backfill(uri: str, moment: str = "", action: Action = lambda: None, column: str = "y", where: str | None = None) -> None:
-    """Compute a column, which exists, of the column x. The action runs once at a moment of the first round."""
+def backfill(
+    uri: str, moment: str = "", action: Action = lambda: None, column: str = "y", where: str | None = None, input: str = "x"
+) -> None:
+    """Compute a column, which exists, of another one. The action runs once at a moment of the first round."""
     waiting = [action]
 
     def meanwhile(now: str) -> None:
@@ -62,7 +64,7 @@ def backfill(uri: str, moment: str = "", action: Action = lambda: None, column: 
         return done
 
     store = InterruptedStore(uri, AtCommit(lambda: meanwhile("committing"))) if moment == "committing" else Store(uri)
-    described = LanceFunction(function, version="1", inputs=("x",), batch_size=100)
+    described = LanceFunction(function, version="1", inputs=(input,), batch_size=100)
     request = Request(described, "1", where=where, num_tasks=1)
     rounds = Rounds(lambda: open_snapshot(store), column, request, NO_OPTIONS, 16, 1, run)
     for _ in range(5):

@@ -65,9 +65,7 @@ THEIRS: dict[str, Callable[[Dataset], object]] = {
     "NOT NULL": lambda ds: ds.alter_columns({"path": "y", "nullable": False}),
     "NOT NULL of the input": lambda ds: ds.alter_columns({"path": "x", "nullable": False}),
     "primary key": lambda ds: alter.set_primary_key(ds.snapshot, ["id"]),
-    "primary key of the column": lambda ds: alter.set_primary_key(
-        ds.alter_columns({"path": "y", "nullable": False}).snapshot, ["y"]
-    ),
+    "primary key of the column": lambda ds: alter.set_primary_key(ds.alter_columns({"path": "y", "nullable": False}).snapshot, ["y"]),
     "drop the column": lambda ds: ds.drop_columns(["y"]),
     "drop the input": lambda ds: ds.drop_columns(["x"]),
     "drop another column": lambda ds: ds.drop_columns(["z"]),
@@ -179,7 +177,7 @@ def test_a_backfill_beside_every_change(base: Path, tmp_path: Path, moment: str,
 def test_a_result_that_fails_a_new_rule_is_an_error(base: Path, tmp_path: Path, moment: str, theirs: str) -> None:
     shutil.copytree(base, tmp_path / "t")
     uri = str(tmp_path / "t")
-    with pytest.raises(SchemaMismatchError, match="small|not nullable"):
+    with pytest.raises(SchemaMismatchError, match=r"small|not nullable"):
         backfill(uri, moment, lambda: THEIRS[theirs](Dataset.open(uri)))
     assert values(Dataset.open(uri), "y") == [1] * 7
     check_rules(uri)
