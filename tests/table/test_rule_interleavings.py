@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import LanceError
+from lance_spark.errors import CommitConflictError, LanceError
 from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY
@@ -141,3 +141,12 @@ def test_a_rule_holds_whatever_was_prepared_before_it(base: Path, tmp_path: Path
 @pytest.mark.parametrize(("ours", "theirs"), [cell for cell in CELLS if cell not in SOME])
 def test_every_writer_beside_every_change(base: Path, tmp_path: Path, ours: str, theirs: str) -> None:
     check(base, tmp_path / "t", ours, theirs)
+
+
+def test_values_of_new_columns_are_all_calculated_from_the_same_columns(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "t")
+    uri = str(tmp_path / "t")
+    ours = Dataset.open(uri)
+    Dataset.write(uri, pa.table({"k": [9], "a": [9], "b": ["t"]}), "append").drop_columns(["a"]).add_columns(pa.field("a", pa.int64()))
+    with pytest.raises(CommitConflictError, match="another column is called 'a'"):
+        ours.add_columns({"n": "a * 2"})
