@@ -112,7 +112,9 @@ class Verified:
 
 def _parsed(note: object) -> Compared:
     """A note of a file. Raises ValueError or TypeError for what is none, such as those of earlier versions, which may be wrong."""
-    version, deleted = note if isinstance(note, list) else ()
+    if not isinstance(note, list):
+        raise TypeError(f"{note!r} is no note")
+    version, deleted = note
     return Compared(str(version), base64.b64decode(deleted))
 
 

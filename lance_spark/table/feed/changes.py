@@ -17,7 +17,7 @@ from lance_spark.metadata.row_columns import ROW_ADDRESS
 from lance_spark.predicate import Predicate, evaluate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.feed.columns import ColumnHistory, Read
+from lance_spark.table.feed.columns import ColumnHistory, Read, may_be_null
 from lance_spark.table.feed.differences import Differences, differences, differing, rows_of
 from lance_spark.table.feed.net import net_differences
 from lance_spark.table.scan.indexed import with_tests
@@ -54,9 +54,9 @@ class Changes:
 
     @cached_property
     def fields(self) -> Schema:
-        """The columns of the result as fields of `snapshot`."""
+        """The columns of the result as fields of `snapshot`. They may be null, as rows of earlier versions may be."""
         own = self.plan.fields(self.snapshot)
-        return Schema((*own.fields, *CHANGE_COLUMNS), own.metadata)
+        return Schema((*map(may_be_null, own.fields), *CHANGE_COLUMNS), own.metadata)
 
     @property
     def schema(self) -> pa.Schema:
@@ -134,7 +134,7 @@ class Changes:
 
     def _labelled(self, label: str, snapshot: Snapshot, read: Read, commit: Snapshot) -> Iterator[pa.RecordBatch]:
         """Rows of a version in the columns of the result, with the kind of change and the commit that made it."""
-        fields = self.to_read
+        fields = tuple(map(may_be_null, self.to_read))
         moment = to_datetime(commit.manifest.timestamp)
         for columns in self._history.read(snapshot, fields, read):
             told = zip((label, commit.version, moment), CHANGE_COLUMNS)
@@ -161,7 +161,8 @@ class Changes:
         return ColumnHistory(self.snapshot, self._version, self.begin or 1)
 
     def _differing(self, before: Snapshot, old: np.ndarray, after: Snapshot, new: np.ndarray) -> np.ndarray:
-        fields, found = self.snapshot.manifest.schema.fields, [np.empty(0, bool)]
+        fields = tuple(map(may_be_null, self.snapshot.manifest.schema.fields))
+        found = [np.empty(0, bool)]
         for start in range(0, len(old), BATCH_ROWS):
             sides = ((before, old[start : start + BATCH_ROWS]), (after, new[start : start + BATCH_ROWS]))
             found.extend(map(differing, *(self._history.read(s, fields, _at(s, addresses)) for s, addresses in sides)))

@@ -25,6 +25,14 @@ Read = Callable[[Schema], Iterator[pa.RecordBatch]]
 _ADDRESS = next(f for f in ROW_COLUMNS if f.id == ROW_ADDRESS)
 
 
+def may_be_null(field: Field) -> Field:
+    """The field as one that may be null, and so are fields in structs: in earlier versions, it may have been null, or not there."""
+    if field.id in ROW_COLUMN_IDS:
+        return field
+    children = tuple(map(may_be_null, field.children)) if field.logical_type == "struct" else field.children
+    return replace(field, nullable=True, children=children)
+
+
 @dataclass(frozen=True, eq=False)
 class _Column:
     """A column for as long as it keeps its values, whatever its name is. One of another type is another column, `cast_of` this one."""
@@ -52,6 +60,8 @@ class ColumnHistory:
     def read(self, snapshot: Snapshot, fields: Sequence[Field], read: Read) -> Iterator[list[pa.Array]]:
         """Batches of the columns `fields` of the last version, for rows of an earlier one; null if that version lacks the column.
 
+        The fields are those of the last version, as `may_be_null` makes them.
+
         Raises SchemaMismatchError for a value that does not fit the column's new type, and UnsupportedFeatureError if fields of a struct or
         of a list have other types since.
         """
@@ -68,7 +78,9 @@ class ColumnHistory:
             return field
         column, there = self._columns(self._last.version)[field.id], self._columns(snapshot.version)
         old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is column.casts[0]), None)
-        return field if old is not None and there[old.id] is column and _agrees(old, field) else old
+        if old is None:
+            return None
+        return field if there[old.id] is column and _agrees(old, field) else may_be_null(old)
 
     def _value(self, values: pa.Array, old: Field, new: Field, snapshot: Snapshot) -> pa.Array:
         if old is new:

@@ -235,8 +235,8 @@ class History:
         after = self.table.version
         self.steps[-1] += f" -> {after}"
         for version in range(before + 1, after + 1):
-            columns: Columns = self.now if made is None else made
-            self.columns[version] = {path: known for path, known in columns.items() if known.added_at <= version}
+            known_now: Columns = self.now if made is None else made
+            self.columns[version] = {path: known for path, known in known_now.items() if known.added_at <= version}
 
     def comparable(self, begin: int, end: int) -> dict[str, str | None]:
         """The columns of the version `end` that the changes since `begin` tell all of, with their paths in `begin` (None: it was null)."""
@@ -295,4 +295,4 @@ def check_replay(history: History, begin: int, end: int, net: bool, without: tup
         )
     operation = after.history(1)[0].operation
     assert end - begin > 1 or operation not in ("Rewrite", "ReserveFragments", "Project") or not changes.num_rows
-    return changes.num_rows
+    return int(changes.num_rows)

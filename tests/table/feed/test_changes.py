@@ -172,6 +172,19 @@ def test_values_are_cast_as_the_table_has_cast_them(tmp_path: Path) -> None:
     assert table.changes(0).to_table()["f"].to_pylist() == [value]
 
 
+def test_a_column_that_must_not_be_null_since_was_null_before(tmp_path: Path) -> None:
+    uri = str(tmp_path / "n.lance")
+    Dataset.write(uri, pa.table({"id": [1, 2], "n": [None, 5], "p": [{"a": None}, {"a": 1}]}), enable_stable_row_ids=True)
+    table = Dataset.open(uri).update({"n": "cast(7 as bigint)"}, "id = 1").delete("id = 1")
+    table = table.alter_columns({"path": "n", "nullable": False}, {"path": "p.a", "nullable": False})
+    found = table.changes(1)
+    assert found.schema.field("n").nullable
+    rows = [(row["_change_type"], row["n"], row["p"]) for row in found.to_table().to_pylist()]
+    null = {"a": None}
+    assert rows == [("update_preimage", None, null), ("update_postimage", 7, null), ("delete", 7, null)]
+    assert table.changes(1, net=True).to_table()["n"].to_pylist() == [None]
+
+
 def test_new_fields_with_values_are_no_changes(tmp_path: Path) -> None:
     uri = str(tmp_path / "p.lance")
     for version in ("2.0", "2.1"):
