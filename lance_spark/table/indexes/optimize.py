@@ -88,11 +88,11 @@ def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
 def _build(task: BuildTask) -> IndexMetadata | Refused:
     try:
         return build_segment(task)
-    except InvalidOptionError as e:
+    except (InvalidOptionError, UnsupportedFeatureError) as e:  # a value that the index cannot have, or a tokenizer
         return Refused(task.definition.name, e)
 
 
-def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOptionError) -> None:
+def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOptionError | UnsupportedFeatureError) -> None:
     if how.names is not None:
         raise error
     _LOG.warning("%s: the index %r is not extended: %s", snapshot, name, error)

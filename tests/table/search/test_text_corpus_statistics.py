@@ -81,9 +81,9 @@ def test_deleted_rows_count_until_the_index_is_written_again(tmp_path: Path) -> 
     for ds in (plain, indexed):
         ds.delete("id IN (7, 10, 11)")
     assert dict(scores(indexed, MATCH))[0] == before[indexed.uri][0]
-    assert dict(scores(plain, MATCH))[0] > before[plain.uri][0]
+    assert dict(scores(plain, MATCH))[0] != before[plain.uri][0]
     Dataset.open(indexed.uri).optimize.compact_files()
-    assert dict(scores(indexed, MATCH))[0] > before[indexed.uri][0]
+    assert dict(scores(indexed, MATCH))[0] != before[indexed.uri][0]
 
 
 def test_lengths_of_blocks_of_256_are_rounded_as_in_pylance(tmp_path: Path) -> None:
