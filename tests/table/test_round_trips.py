@@ -20,11 +20,10 @@ from lance_spark import Dataset
 from tests.arrays import ArrayMaker, types
 from tests.layouts.data import marked
 from tests.rows import assert_same_values, values_in_nulls
-from tests.sample import examples
 from tests.v2_0.files import without_struct_nulls
 
 VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
-EXAMPLES = examples(40)
+EXAMPLES = settings().max_examples * 4 // 10
 SIZES = [0, 1, 2, 7, 1023, 1024, 1025, 4095, 4096, 4097]
 WISHES = {
     "compression": ["none", "zstd", "lz4", "fsst"],
