@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency conflict-answers fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pyla
 
 conflict-answers: $(VENV)/.test ## Record anew what the installed pylance answers to every pair of concurrent changes
 	$(BIN)/python -m tests.table.commit.record_answers
+
+mutants: $(VENV)/.test ## Put faults into the code: does a test find each? (MUTANTS="--count 200 --area commit")
+	$(WITH_JAVA) $(BIN)/python -m tests.mutants $(MUTANTS)
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)
