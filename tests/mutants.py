@@ -117,6 +117,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "copy"
         shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", ".venv*", "site", "dist", ".mypy_cache", "__pycache__"))
+        for area in given.area or AREAS:
+            if is_found(place, area, "not slow"):
+                sys.exit(f"the tests of {area} fail without a fault")
         for mutant in sample(given.area or list(AREAS), given.count, given.seed):
             if time.monotonic() - begun > 60 * given.minutes:
                 break
