@@ -42,15 +42,21 @@ public class Features {
     { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1" },
     { CATALYST + "rules.Rule", "new/0", "ruleName/0" },
     { LOGICAL + "LogicalPlan" },
+    { CATALYST + "expressions.Alias", "child/0" },
     { CATALYST + "expressions.Attribute" },
+    { CATALYST + "expressions.Cast" },
     { CATALYST + "expressions.ExprId" },
     { CATALYST + "expressions.Expression", "dataType/0" },
-    { CATALYST + "expressions.NamedExpression", "exprId/0" },
+    { CATALYST + "expressions.NamedExpression", "exprId/0", "name/0" },
+    { CATALYST + "expressions.objects.StaticInvoke", "arguments/0", "functionName/0" },
+    { CATALYST + "plans.QueryPlan", "output/0" },
     { LOGICAL + "Aggregate" },
     { LOGICAL + "Filter" },
     { LOGICAL + "LocalRelation" },
     { LOGICAL + "LocalRelation$", "apply/1", ".MODULE$" },
-    { LOGICAL + "Project", "new/2" },
+    { LOGICAL + "Project", "new/2", "projectList/0" },
+    { LOGICAL + "SubqueryAlias" },
+    { LOGICAL + "View" },
     { CATALYST + "TableIdentifier", "new/2" },
     { CATALYST + "catalog.SessionCatalog", "getTableMetadata/1" },
     { CATALYST + "catalog.CatalogTable", "storage/0", "properties/0", "tableType/0" },
@@ -65,19 +71,23 @@ public class Features {
 
   private static final String[][] CONDITIONS = {
     { CATALYST + "expressions.Expression", "sql/0", "dataType/0" },
-    { CATALYST + "expressions.Literal", "value/0" },
+    { CATALYST + "expressions.Literal", "new/2", "value/0" },
     { CATALYST + "expressions.SpecializedGetters", "get/2", "isNullAt/1" },
     { CATALYST + "util.ArrayData", "numElements/0" },
-    { CATALYST + "expressions.And" },
+    { CATALYST + "expressions.And", "new/2" },
     { CATALYST + "expressions.ArrayContains" },
     { CATALYST + "expressions.ArraysOverlap" },
     { CATALYST + "expressions.Cast" },
     { CATALYST + "expressions.EqualTo" },
+    { CATALYST + "expressions.Exists" },
     { CATALYST + "expressions.GetJsonObject" },
+    { CATALYST + "expressions.If", "new/3" },
     { CATALYST + "expressions.In" },
+    { CATALYST + "expressions.InSubquery" },
     { CATALYST + "expressions.Like", "escapeChar/0" },
     { CATALYST + "expressions.Not" },
     { CATALYST + "expressions.Or" },
+    { CATALYST + "expressions.SubqueryExpression$", "hasSubquery/1", ".MODULE$" },
     { LOGICAL + "Filter", "condition/0" },
     { CATALYST + "util.V2ExpressionBuilder", "new/2", "build/0" },
     { SQL + "execution.datasources.DataSourceStrategy$", "normalizeExprs/2", ".MODULE$" },
@@ -403,7 +413,7 @@ public class Features {
 
   static {
     add("scan", "queries read whole lance tables without push-down; to read less, use the options columns, filter and limit", "", SCAN);
-    add("conditions", "indexes of lance tables do not answer array_contains, arrays_overlap, LIKE and get_json_object", "", CONDITIONS);
+    add("conditions", "indexes of lance tables do not answer array_contains, arrays_overlap, LIKE and get_json_object, and conditions may change their order", "", CONDITIONS);
     add("resolution", "DELETE, UPDATE, MERGE, metadata columns, and streams of named lance tables are unknown", "", RESOLUTION);
     add("row_level", "DELETE, UPDATE and MERGE INTO fail on lance tables; use those of LanceTable", "resolution", ROW_LEVEL);
     add("session_catalog", "statements on lance tables of the session catalog run without their options", "", SESSION_CATALOG);

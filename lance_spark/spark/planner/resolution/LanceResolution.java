@@ -55,12 +55,10 @@ public class LanceResolution extends Rule implements Addition {
 
   /** Spark would silently ignore new columns. */
   private static void checkEvolution(LogicalPlan target) {
-    LogicalPlan plan = target;
-    while (plan instanceof SubqueryAlias) plan = ((SubqueryAlias) plan).child();
-    if (!(plan instanceof DataSourceV2Relation)) return;
-    Table table = ((DataSourceV2Relation) plan).table();
-    boolean isLance = table instanceof LanceTable || LancePlanner.isLance(table);
-    if (!isLance || table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
+    DataSourceV2Relation whole = WholeTable.of(target);
+    if (whole == null) return;
+    Table table = whole.table();
+    if (table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
     throw new UnsupportedOperationException("MERGE WITH SCHEMA EVOLUTION cannot add columns to a lance table of the session catalog or of a path, because "
         + "Spark's catalog would not change. Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
   }
@@ -190,9 +188,8 @@ public class LanceResolution extends Rule implements Addition {
       return child == inner ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", inner);
     }
     if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
-    LogicalPlan child = ((View) plan).child();
-    boolean isWhole = child instanceof DataSourceV2Relation && ((DataSourceV2Relation) child).table() instanceof LanceTable;
-    return isWhole ? child : plan;
+    DataSourceV2Relation whole = WholeTable.of(plan);
+    return whole == null || !(whole.table() instanceof LanceTable) ? plan : whole;
   }
 
   private static LogicalPlan truncation(TruncateTable plan) throws Exception {
