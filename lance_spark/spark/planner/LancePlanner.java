@@ -97,8 +97,8 @@ public class LancePlanner extends Rule {
     }
 
     private static List additions() {
-      return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
-          Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction"),
+      return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("resolution", "EarlyNames"),
+          Features.object("statements", "StatementParser"), Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction"),
           Features.object("nearest", "NearestJoins") });
     }
 

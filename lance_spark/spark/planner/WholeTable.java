@@ -39,18 +39,24 @@ class WholeTable {
     List columns = CollectionConverters.asJava(((LogicalPlan) project.children().apply(0)).output());
     if (selected.size() != columns.size()) return false;
     for (int i = 0; i < columns.size(); i++) {
-      if (!selected.get(i).equals(columns.get(i)) && !isSame(selected.get(i), (Attribute) columns.get(i))) return false;
+      Attribute column = (Attribute) columns.get(i);
+      if (!isOne(selected.get(i), column) && !isShown(selected.get(i), column)) return false;
     }
     return true;
   }
 
-  /** Whether this is a column of a view, which Spark casts to the type that it had, or the padded value of a CHAR column. */
-  private static boolean isSame(Object selected, Attribute column) {
+  /** Whether an expression is the column. Spark gives one that it pads other metadata than the relation's. */
+  private static boolean isOne(Object expression, Attribute column) {
+    return expression instanceof Attribute && ((Attribute) expression).exprId().equals(column.exprId());
+  }
+
+  /** Whether this is the column of a view, which Spark casts to the type that it had, or the padded value of a CHAR column. */
+  private static boolean isShown(Object selected, Attribute column) {
     if (!(selected instanceof Alias) || !((Alias) selected).name().equals(column.name())) return false;
     Expression value = ((Alias) selected).child();
     if (value instanceof Cast && value.dataType().equals(column.dataType())) value = (Expression) value.children().apply(0);
-    if (value.equals(column)) return true;
+    if (isOne(value, column)) return true;
     boolean isPadded = value instanceof StaticInvoke && ((StaticInvoke) value).functionName().equals(PADDING);
-    return isPadded && ((StaticInvoke) value).arguments().apply(0).equals(column);
+    return isPadded && isOne(((StaticInvoke) value).arguments().apply(0), column);
   }
 }

@@ -103,9 +103,9 @@ public class SearchFunction implements scala.Function1 {
 
   /** The options of a read of a lance table. */
   static Map options(DataSourceV2Relation relation) throws Exception {
-    if (relation.table() instanceof LanceTable) return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
     Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
-    return stored == null ? relation.options().asCaseSensitiveMap() : stored;
+    if (relation.table() instanceof LanceTable) stored = ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
+    return SessionEntry.withoutLost(stored == null ? relation.options().asCaseSensitiveMap() : stored);
   }
 
   static void addTo(SparkSessionExtensions extensions) {

@@ -4,11 +4,14 @@ import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
@@ -17,6 +20,8 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -65,16 +70,66 @@ public class LanceResolution extends Rule implements Addition {
 
   static class Tables extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (!plan.resolved() && namesRowColumn(plan)) {
+        LogicalPlan opened = withOpenViews(plan);
+        if (opened != plan) return new Tables().in(opened);
+      }
       if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
       if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
+      if (plan instanceof OverwriteByExpression) return replacement((OverwriteByExpression) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       if (LancePlanner.isLance(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
       return relation.table() instanceof LanceTable ? withRowColumns(relation) : relation;
     }
+  }
+
+  /** Whether a node names a metadata column that is not found. */
+  private static boolean namesRowColumn(LogicalPlan plan) {
+    Iterator it = CollectionConverters.asJava(plan.expressions()).iterator();
+    while (it.hasNext()) if (isRowColumn((TreeNode) it.next())) return true;
+    return false;
+  }
+
+  private static boolean isRowColumn(TreeNode expression) {
+    if (expression instanceof UnresolvedAttribute) {
+      Iterator names = CollectionConverters.asJava(((UnresolvedAttribute) expression).nameParts()).iterator();
+      while (names.hasNext()) if (MetadataColumns.isOne((String) names.next())) return true;
+    }
+    Iterator children = CollectionConverters.asJava(expression.children()).iterator();
+    while (children.hasNext()) if (isRowColumn((TreeNode) children.next())) return true;
+    return false;
+  }
+
+  /** A node over what the temporary views of DataFrames below it have: Spark hides the metadata columns of a view, and not those of a DataFrame. */
+  private static LogicalPlan withOpenViews(LogicalPlan plan) {
+    List children = new ArrayList();
+    boolean isChanged = false;
+    Iterator it = CollectionConverters.asJava(plan.children()).iterator();
+    while (it.hasNext()) {
+      LogicalPlan child = (LogicalPlan) it.next(), now = opened(child);
+      isChanged = isChanged || now != child;
+      children.add(now);
+    }
+    return isChanged ? (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq()) : plan;
+  }
+
+  private static LogicalPlan opened(LogicalPlan plan) {
+    if (!(plan instanceof View)) return withOpenViews(plan);
+    boolean isFrame = ((View) plan).isTempViewStoringAnalyzedPlan() && hasLanceTable(plan);
+    return isFrame ? withOpenViews(((View) plan).child()) : plan;
+  }
+
+  private static boolean hasLanceTable(LogicalPlan plan) {
+    Iterator leaves = CollectionConverters.asJava(plan.collectLeaves()).iterator();
+    while (leaves.hasNext()) {
+      Object leaf = leaves.next();
+      if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof LanceTable) return true;
+    }
+    return false;
   }
 
   /** A frame that is a table of a catalog has the columns of the version that its options select. In a statement, names stand for the latest already. */
@@ -190,6 +245,18 @@ public class LanceResolution extends Rule implements Addition {
     if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
     DataSourceV2Relation whole = WholeTable.of(plan);
     return whole == null || !(whole.table() instanceof LanceTable) ? plan : whole;
+  }
+
+  /** Only with this target, a table of the session catalog takes an overwrite of the rows that fulfil a condition. */
+  private static LogicalPlan replacement(OverwriteByExpression write) throws Exception {
+    Object target = SparkInternals.argument(write, "table");
+    if (!(target instanceof DataSourceV2Relation) || write.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) return write;
+    DataSourceV2Relation relation = (DataSourceV2Relation) target;
+    boolean isInSession = LancePlanner.isLance(relation.table()) && !relation.catalog().isEmpty()
+        && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
+    if (!isInSession) return write;
+    SessionTable table = new SessionTable(relation.table(), (Identifier) relation.identifier().get());
+    return (LogicalPlan) SparkInternals.with(write, "table", SparkInternals.with(relation, "table", table));
   }
 
   private static LogicalPlan truncation(TruncateTable plan) throws Exception {

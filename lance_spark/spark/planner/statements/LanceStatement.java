@@ -83,7 +83,9 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
       evaluate(CatalogPython.at(meaning, "times"), values);
-      JsonNode rows = procedure.rows((ObjectNode) CatalogPython.at(meaning, "place"), values);
+      ObjectNode changed = (ObjectNode) CatalogPython.at(meaning, "place");
+      String named = place.entry == null ? procedure.nameOf(changed) : LanceProcedure.nameOf(place.entry);
+      JsonNode rows = procedure.rows(changed, values, named);
       boolean alters = place.entry != null && CatalogPython.at(meaning, "alters").asBoolean();
       TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");
       if (entries != null) entries.invalidateTable(place.entry);
