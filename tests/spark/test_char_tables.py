@@ -1,4 +1,4 @@
-"""Each statement knows a table, whatever the types of its columns, by its name and by that of a view: Spark pads the values of CHAR columns."""
+"""Each statement knows a table, whatever its columns, by its name and by that of a view: Spark pads the values of CHAR columns."""
 
 from __future__ import annotations
 

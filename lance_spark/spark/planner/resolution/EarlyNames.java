@@ -31,7 +31,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
-  private static final String VERSION = "versionAsOf", TIMESTAMP = "timestampAsOf", RULES = "hintResolutionRules";
+  private static final String VERSION = "versionAsOf", TIMESTAMP = "timestampAsOf";
 
   public EarlyNames() {}
 
@@ -117,7 +117,8 @@ public class EarlyNames extends Rule implements Addition {
   static class Writes extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
       scala.Product write = plan instanceof scala.Product ? (scala.Product) plan : null;
-      if (write == null || !has(write, "withSchemaEvolution") || !has(write, "table") || !merges(write)) return plan;
+      if (write == null || !has(write, "withSchemaEvolution") || !has(write, "table")) return plan;
+      if (!merges(write) && !Boolean.TRUE.equals(SparkInternals.argument(write, "withSchemaEvolution"))) return plan;
       Object table = SparkInternals.argument(write, "table"), target = evolving(table);
       if (target == null) return plan;
       return (LogicalPlan) SparkInternals.with(SparkInternals.with(write, "table", target), "withSchemaEvolution", Boolean.TRUE);
@@ -139,7 +140,7 @@ public class EarlyNames extends Rule implements Addition {
     private static Object evolving(Object table) throws Exception {
       if (table instanceof UnresolvedRelation) {
         Identifier id = entry((UnresolvedRelation) table);
-        return id == null ? ofCatalog((UnresolvedRelation) table) : inSession(id, ((UnresolvedRelation) table).options());
+        return id == null ? ofCatalog((UnresolvedRelation) table) : inSession(id, ((UnresolvedRelation) table).clearWritePrivileges().options());
       }
       if (!(table instanceof DataSourceV2Relation)) return null;
       DataSourceV2Relation relation = (DataSourceV2Relation) table;
@@ -199,9 +200,9 @@ public class EarlyNames extends Rule implements Addition {
   /** Does nothing if the session has the rule. */
   public void addTo(SparkSession session) throws Exception {
     Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
-    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, RULES)));
+    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "hintResolutionRules")));
     for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
     rules.add(this);
-    SparkInternals.set(analyzer, RULES, CollectionConverters.asScala(rules).toSeq());
+    SparkInternals.set(analyzer, "hintResolutionRules", CollectionConverters.asScala(rules).toSeq());
   }
 }

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
@@ -43,7 +44,9 @@ public class LanceResolution extends Rule implements Addition {
     if (!Features.areKnown("resolution")) return plan;
     if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
     try {
-      return withTextColumns(atVersion(new Tables().in((LogicalPlan) plan)));
+      // Spark stores the text of such a view, with the names of the temporary views that it finds in the plan.
+      boolean isView = plan.getClass().getSimpleName().startsWith("CreateView") || plan.getClass().getSimpleName().startsWith("AlterView");
+      return withTextColumns(atVersion(new Tables(!isView).in((LogicalPlan) plan)));
     } catch (UnsupportedOperationException e) {
       throw e;
     } catch (Throwable t) {
@@ -69,11 +72,17 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   static class Tables extends Walk {
+    private final boolean opensViews;
+
+    /** `opensViews`: metadata columns of the frames of views are found, too. */
+    Tables(boolean opensViews) { this.opensViews = opensViews; }
+
     LogicalPlan changed(LogicalPlan plan) throws Exception {
-      if (!plan.resolved() && namesRowColumn(plan)) {
+      if (opensViews && !plan.resolved() && namesRowColumn(plan)) {
         LogicalPlan opened = withOpenViews(plan);
-        if (opened != plan) return new Tables().in(opened);
+        if (opened != plan) return in(opened);
       }
+      if (plan instanceof InsertIntoStatement) plan = insertion((InsertIntoStatement) plan);
       if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
       if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
@@ -245,6 +254,13 @@ public class LanceResolution extends Rule implements Addition {
     if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
     DataSourceV2Relation whole = WholeTable.of(plan);
     return whole == null || !(whole.table() instanceof LanceTable) ? plan : whole;
+  }
+
+  /** Spark takes the frame of a temporary view as the target, which may be more than a relation: the padding of CHAR columns, or a name. */
+  private static LogicalPlan insertion(InsertIntoStatement write) throws Exception {
+    LogicalPlan target = write.table();
+    DataSourceV2Relation whole = target instanceof Project || target instanceof SubqueryAlias ? WholeTable.of(target) : null;
+    return whole == null ? write : (LogicalPlan) SparkInternals.with(write, "table", whole);
   }
 
   /** Only with this target, a table of the session catalog takes an overwrite of the rows that fulfil a condition. */

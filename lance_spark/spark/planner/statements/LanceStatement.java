@@ -8,6 +8,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.*;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
@@ -85,7 +86,13 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       evaluate(CatalogPython.at(meaning, "times"), values);
       ObjectNode changed = (ObjectNode) CatalogPython.at(meaning, "place");
       String named = place.entry == null ? procedure.nameOf(changed) : LanceProcedure.nameOf(place.entry);
-      JsonNode rows = procedure.rows(changed, values, named);
+      JsonNode rows;
+      try {
+        rows = procedure.rows(changed, values, named);
+      } catch (Throwable t) {
+        if (!(t instanceof NoSuchTableException) || place.entry == null) throw t;
+        return beforeTheFirstRows(place.entry, CatalogPython.at(meaning, "procedure").asText());
+      }
       boolean alters = place.entry != null && CatalogPython.at(meaning, "alters").asBoolean();
       TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");
       if (entries != null) entries.invalidateTable(place.entry);
@@ -94,6 +101,14 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       Platform.throwException(t);
       return null;
     }
+  }
+
+  /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it, and alters it in Spark's own statement. */
+  private LogicalPlan beforeTheFirstRows(Identifier entry, String procedure) throws Throwable {
+    SessionEntry.checkNotLost(SessionEntry.of(entry));
+    if (procedure.equals("set_not_null")) return handedOver(given);
+    throw new UnsupportedOperationException("the table " + entry + " has no version before its first rows, so there is nothing yet that the statement "
+        + "is about; insert rows, and run it again");
   }
 
   /** True if no lance table is at the path, but another extension may know it. */
