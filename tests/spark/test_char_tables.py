@@ -74,7 +74,7 @@ def check_statements(own: Lake, columns: str, door: str) -> None:
         for change in CHANGES:
             spark.sql(change.format(t=table)).collect()
         width = 5 if columns == "char" else 1
-        assert Dataset(location).to_table().sort_by("id").to_pylist() == [
+        assert Dataset.open(location).to_table().sort_by("id").to_pylist() == [
             {"id": 5, "c": "e".ljust(width)},
             {"id": 11, "c": "d".ljust(width)},
         ]

@@ -130,14 +130,14 @@ def test_conditions_of_commands(own: Lake, command: str) -> None:
 def test_filters_of_our_own_grammar(own: Lake, tmp_path: Path) -> None:
     path, guarded = own.location("t"), ("b = 2 AND a + 1 > 0", "(a < 100 AND a + 1 > 0) AND b = 2", "NOT (b <> 2 OR a + 1 < 0)")
     for condition in guarded:
-        assert Dataset(path).to_table(filter=condition, columns=["id"]).to_pylist() == [{"id": 1}]
+        assert Dataset.open(path).to_table(filter=condition, columns=["id"]).to_pylist() == [{"id": 1}]
         assert [r.id for r in own.spark.read.format("lance").option("filter", condition).load(path).collect()] == [1]
     copied = str(tmp_path / "copied.lance")
-    rows = Dataset(path).to_table()
+    rows = Dataset.open(path).to_table()
     Dataset.write(copied, rows)
     new = own.spark.sql("SELECT 9 AS id, '9' AS v, 9L AS a, 2 AS b, 2.0D AS f, array(9) AS xs")
     new.write.format("lance").mode("overwrite").option("replaceWhere", guarded[0]).save(copied)
-    assert Dataset(copied).to_table(columns=["id"])["id"].sort().to_pylist() == [2, 3, 4, 9]
+    assert Dataset.open(copied).to_table(columns=["id"])["id"].sort().to_pylist() == [2, 3, 4, 9]
 
 
 def test_check_constraints(own: Lake, tmp_path: Path) -> None:
