@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_a_version_or_a_time_of_a_table(sql: Sql, spark: SparkSession) -> None:
     sql("INSERT INTO travelled VALUES (2)")
     sql("ALTER TABLE travelled ADD COLUMN x INT")
     history = spark.sql("DESCRIBE HISTORY travelled").where("version = 1").collect()
-    between = history[0].timestamp.isoformat(" ")
+    between = (history[0].timestamp + dt.timedelta(microseconds=1)).isoformat(" ")
     for query in TRAVELS:
         assert sql(query.format(between=between)) == [(1,)], query
     assert spark.sql("SELECT * FROM travelled VERSION AS OF 1").columns == ["id"]
@@ -93,7 +94,7 @@ def test_a_version_or_a_time_of_a_table(sql: Sql, spark: SparkSession) -> None:
     with pytest.raises(SPARK_ERRORS, match="has no version 99"):
         sql("SELECT * FROM travelled VERSION AS OF 99")
     spark.createDataFrame([(1,)], "id INT").createOrReplaceTempView("travelled")
-    with pytest.raises(SPARK_ERRORS, match=r"UNSUPPORTED_FEATURE.TIME_TRAVEL"):
+    with pytest.raises(SPARK_ERRORS, match="TIME_TRAVEL"):
         sql("SELECT * FROM travelled VERSION AS OF 1")
     spark.catalog.dropTempView("travelled")
 

@@ -56,7 +56,7 @@ def test_metadata_columns_of_a_frame_are_found_through_its_view(own: Lake, sql: 
         joined = f"SELECT count(*) FROM {view} AS a JOIN {view} AS b ON a._rowid = b._rowid"
         assert sql(joined) == [(len(ids),)]
         assert spark.sql(f"SELECT * FROM {view}").columns == frame.columns[: 2 if view == "whole_view" else 1]
-    sql("CREATE TEMPORARY VIEW own_view AS SELECT id FROM whole_view")
+    sql("CREATE OR REPLACE TEMPORARY VIEW own_view AS SELECT id FROM whole_view")
     with pytest.raises(SPARK_ERRORS, match="UNRESOLVED_COLUMN"):
         sql("SELECT _rowid FROM own_view")
 

@@ -52,7 +52,7 @@ class SessionEntry {
 
   static void checkNotLost(CatalogTable entry) {
     if (!isLost(entry)) return;
-    throw new IllegalStateException("the files of the table at " + options(entry).get("path") + " are missing: its folder was deleted. DROP TABLE removes it "
+    throw new UnsupportedOperationException("the files of the table at " + options(entry).get("path") + " are missing: its folder was deleted. DROP TABLE removes it "
         + "from Spark's catalog, and CREATE OR REPLACE TABLE makes it again");
   }
 

@@ -27,7 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The rule that runs before Spark looks up the tables of a statement: where its own rules would refuse a lance table at once.
  *
  * It opens tables of the session catalog at a version, of which Spark knows only the latest. It makes writes with mergeSchema those WITH SCHEMA
- * EVOLUTION, which Spark 4.2 and newer has: otherwise Spark compares their columns with those of the table first.
+ * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first.
  */
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
