@@ -17,7 +17,7 @@ from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.hits import addresses_of
-from lance_spark.table.search.index_search import IndexSearch, index_search
+from lance_spark.table.search.index_search import IndexSearch, index_search, lost_segments
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.search.segments import Pinned, Wanted, wanted_of
 from lance_spark.table.search.vector_search import VectorSearch
@@ -83,7 +83,8 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     snapshot = with_log(snapshot)
     query = VectorSearch(nearest, prefilter=True, fast_search=fast_search)
     index = index_search(snapshot, nearest)
-    others = query.others(snapshot, index)
+    lost = lost_segments(snapshot, nearest)
+    others = query.others(snapshot, index, lost)
     scans: Sequence[ScanTask] = ()
     if others is None or others:
         plan = ScanPlan((quoted(nearest.path), "_rowaddr"), predicate, fragments=others)
@@ -97,7 +98,7 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     together = size + vectors * nearest.queries.nbytes <= _GROUP_BYTES
     groups, count = _groups(index, 1 if together else max(cores * _GROUPS_PER_CORE, -(-size // _GROUP_BYTES)))
     rows = sum(int(np.sum(s.index.partitions.stops - s.index.partitions.starts)) for s in segments)
-    metric = query.metric(index)
+    metric = query.metric(index, lost)
     exact = index is not None and (bool(others) or nearest.refine_factor is not None or index.may_be_stale)
     wanted = wanted_of(nearest, metric, exact)
     join = NearestJoin(
