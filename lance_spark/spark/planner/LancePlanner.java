@@ -97,7 +97,7 @@ public class LancePlanner extends Rule {
     }
 
     private static List additions() {
-      return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
+      return all(new Object[] { Features.object("resolution", "ViewTargets"), Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
           Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction"),
           Features.object("nearest", "NearestJoins") });
     }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
@@ -29,6 +30,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * applies to tables of the session catalog, temporary views and DataFrames of paths.
  */
 public class LanceResolution extends Rule implements Addition {
+  /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
+  private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });
+
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
@@ -69,7 +73,8 @@ public class LanceResolution extends Rule implements Addition {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
       if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
-      if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
+      if (plan instanceof MergeIntoTable) return onTable(RowColumns.detachedIn((MergeIntoTable) plan), "targetTable");
+      if (plan instanceof V2WriteCommand && REWRITTEN.contains(plan.getClass().getSimpleName())) return RowColumns.addedTo(plan);
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
@@ -218,12 +223,16 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   /** Does nothing if the session has the rule. */
-  public void addTo(SparkSession session) throws Exception {
+  public void addTo(SparkSession session) throws Exception { addRule(session, this, false); }
+
+  /** Adds a rule to the session's analyzer, which comes with its others, or before them. */
+  static void addRule(SparkSession session, Rule rule, boolean isEarly) throws Exception {
     Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
-    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
-    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
-    rules.add(this);
-    SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
+    Object known = isEarly ? SparkInternals.get(analyzer, "hintResolutionRules") : SparkInternals.get(analyzer, "extendedResolutionRules");
+    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) known));
+    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(rule.ruleName())) return;
+    rules.add(rule);
+    SparkInternals.set(analyzer, isEarly ? "hintResolutionRules" : "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
   }
 }
 
