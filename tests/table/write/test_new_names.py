@@ -27,7 +27,7 @@ DOORS: dict[str, Callable[[str, str], object]] = {
 def test_a_new_column_is_refused(tmp_path_factory: pytest.TempPathFactory, door: str, name: str) -> None:
     uri = str(tmp_path_factory.mktemp("names") / "t")
     Dataset.write(uri, pa.table({"id": [1]}))
-    with pytest.raises(SchemaMismatchError, match="must not contain (dots|backticks): .*pylance cannot address"):
+    with pytest.raises(SchemaMismatchError, match=r"must not contain (dots|backticks): .*pylance cannot address"):
         DOORS[door](uri, name)
     assert Dataset.open(uri).version == 1
 
