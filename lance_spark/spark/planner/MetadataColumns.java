@@ -26,7 +26,7 @@ class MetadataColumns {
   }
 
   static boolean isOne(String name) {
-    for (int i = 0; i < ALL.length; i++) if (ALL[i].name().equals(name)) return true;
+    for (int i = 0; i < ALL.length; i++) if (ALL[i].name().equalsIgnoreCase(name)) return true;
     return false;
   }
 

@@ -1,4 +1,4 @@
-"""Commands whose conditions name metadata columns, and commands on temporary views of tables that have names."""
+"""Commands whose conditions name metadata columns."""
 
 from __future__ import annotations
 
@@ -72,43 +72,3 @@ def test_conditions_name_metadata_columns(
 
 def changed_by_none() -> list[tuple[int, int]]:
     return [(i, i * 10) for i in range(6)]
-
-
-STATEMENTS = {
-    "INSERT INTO w VALUES (9, 9)": sorted([*changed_by_none(), (9, 9)]),
-    "INSERT OVERWRITE w VALUES (9, 9)": [(9, 9)],
-    "DELETE FROM w WHERE w.id = 1": [(i, i * 10) for i in range(6) if i != 1],
-    "UPDATE w SET v = -1 WHERE id = 1": [(i, -1 if i == 1 else i * 10) for i in range(6)],
-    "MERGE INTO w t USING (SELECT 9L AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT (id, v) VALUES (k, 9)": sorted(
-        [*changed_by_none(), (9, 9)]
-    ),
-}
-VIEWS = {
-    "SELECT *": lambda spark, name: spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW w AS SELECT * FROM {name}"),
-    "DataFrame": lambda spark, name: spark.table(name).createOrReplaceTempView("w"),
-    "view of a view": lambda spark, name: (
-        spark.table(name).createOrReplaceTempView("inner"),
-        spark.sql("CREATE OR REPLACE TEMPORARY VIEW w AS SELECT id, v FROM inner"),
-    ),
-}
-
-
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize("door", ["catalog", pytest.param("session", marks=pytest.mark.slow), pytest.param("view", marks=pytest.mark.slow)])
-def test_a_view_of_a_whole_table_is_changed_as_the_table(
-    spark: SparkSession, named: Callable[[str], tuple[str, str]], door: str, statement: str, view: str
-) -> None:
-    uri, name = named(door)
-    VIEWS[view](spark, name)
-    spark.sql(statement)
-    assert changed(uri) == STATEMENTS[statement]
-
-
-@pytest.mark.parametrize("query", ["SELECT id FROM {t}", "SELECT * FROM {t} WHERE id > 2", "SELECT v AS id, id AS v FROM {t}"])
-def test_a_view_of_a_part_of_a_table_is_not_changed(spark: SparkSession, named: Callable[[str], tuple[str, str]], query: str) -> None:
-    uri, name = named("catalog")
-    spark.sql("CREATE OR REPLACE TEMPORARY VIEW w AS " + query.format(t=name))
-    with pytest.raises(Exception, match=r"does not support|expects a table"):
-        spark.sql("DELETE FROM w WHERE id = 1")
-    assert changed(uri) == changed_by_none()
