@@ -37,6 +37,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
+from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
@@ -187,6 +188,7 @@ def _begin(
     else:
         warn_if_unstable(data_format, store.uri)
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
+        check_new_names(schema.fields, () if current is None else current.schema.fields)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
     check_order(current.schema if current is not None and mode == "append" else schema, options.write_order)
