@@ -48,4 +48,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("slowest files")
     for file, duration in sorted(seconds.items(), key=lambda entry: -entry[1])[:25]:
         terminalreporter.write_line(f"{duration:7.1f} s  {file}")
-    terminalreporter.write_line(f"{seconds.total():7.1f} s  all {len(seconds)} files")
+    terminalreporter.write_line(f"{sum(seconds.values()):7.1f} s  all {len(seconds)} files")
