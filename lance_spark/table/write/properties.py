@@ -25,7 +25,7 @@ KNOWN = (
     *(f"lance.auto_cleanup.{name}" for name in _AUTO_CLEANUP),
     *(f"lance.compaction.{name}" for name in _COMPACTION),
     *("lance.row_lineage.spill", "lance.row_lineage.inline_max_bytes", "lance.row_ids.range_segments"),
-    *("lance_spark.clustering", "lance_spark.primary_key"),
+    *("lance_spark.clustering", "lance_spark.primary_key", "lance_spark.written"),
 )
 """Properties that have a meaning, besides the options of new tables and columns, and constraints."""
 _OPTIONS = tuple(name for o in DESCRIBED.values() if o.of_tables for name in (o.name, *o.aliases))

@@ -35,14 +35,23 @@ class RowColumns {
     RowColumns columns = new RowColumns(isDelta);
     LogicalPlan query = (LogicalPlan) SparkInternals.argument((scala.Product) command, "query");
     LogicalPlan read = query.resolved() ? columns.in(query) : query;
-    if (read == query) return command;
-    scala.Product changed = SparkInternals.with((scala.Product) command, "query", read);
-    // Where conditions lack columns in the query, they lack them in what finds groups of rows, too, and no groups are looked for.
-    for (int i = 0; i < changed.productArity(); i++) {
-      boolean isOfGroups = isDelta && changed.productElementName(i).equals(GROUPS);
-      if (isOfGroups) changed = SparkInternals.with(changed, GROUPS, scala.Option.empty());
+    LogicalPlan changed = read == query ? command : (LogicalPlan) SparkInternals.with((scala.Product) command, "query", read);
+    return isDelta && isOfLance(command) ? withoutGroups(changed) : changed;
+  }
+
+  private static boolean isOfLance(LogicalPlan delta) {
+    Object target = SparkInternals.argument((scala.Product) delta, "table");
+    return target instanceof DataSourceV2Relation && LanceTable.scanned(((DataSourceV2Relation) target).table()) != null;
+  }
+
+  /** The command without the condition on groups of rows, which would lack these columns, and which RowLevelCommands does not use. */
+  private static LogicalPlan withoutGroups(LogicalPlan delta) {
+    scala.Product all = (scala.Product) delta;
+    for (int i = 0; i < all.productArity(); i++) {
+      boolean isSet = all.productElementName(i).equals(GROUPS) && !((scala.Option) all.productElement(i)).isEmpty();
+      if (isSet) return (LogicalPlan) SparkInternals.with(all, GROUPS, scala.Option.empty());
     }
-    return (LogicalPlan) changed;
+    return delta;
   }
 
   private LogicalPlan in(LogicalPlan plan) throws Exception {
