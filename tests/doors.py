@@ -165,8 +165,13 @@ def _update_columns_from(place: Place, rows: pa.Table) -> None:
 
 
 def _backfill(place: Place, rows: pa.Table) -> None:
-    [name] = [name for name in rows.schema.names if name != "id"]
-    column, t = rows.column(name).combine_chunks(), _schema(place).field(_schema(place).get_field_index(name)).type
+    for name in rows.schema.names:
+        if name != "id":
+            _backfill_column(place, rows, name)
+
+
+def _backfill_column(place: Place, rows: pa.Table, name: str) -> None:
+    column, t = rows.column(name).combine_chunks(), next(f.type for f in _schema(place) if f.name == name.lower())
 
     @lance_udf(t, inputs=["id"])
     def value(id: pa.Array) -> pa.Array:
@@ -174,10 +179,6 @@ def _backfill(place: Place, rows: pa.Table) -> None:
 
     place.table.backfill(name, value)
 
-
-POSITIONS = "columns go by their positions, so the data has all of them"
-BY_SPARK = {"a missing column": "Spark itself gives null, or refuses"}
-NO_ALL = {"a text", "a number", "a list", "NOT NULL", "a CHAR", "a stranger's"}
 
 DOORS: tuple[Door, ...] = (
     Door("Dataset.write append", "inserted", lambda p, rows: Dataset.write(p.uri, rows, mode="append"), spark=False),
@@ -187,7 +188,12 @@ DOORS: tuple[Door, ...] = (
     Door("Dataset.update", "updated", lambda p, rows: Dataset.open(p.uri).update(_assigned(rows), f"id = {OLD}"), spark=False),
     Door("Dataset.update in place", "values", lambda p, rows: Dataset.open(p.uri).update(_assigned(rows)), spark=False),
     Door("save append", "inserted", _saved),
-    Door("save mergeSchema", "inserted", lambda p, rows: _saved(p, rows.append_column("added", [[1]]), mergeSchema="true")),
+    Door(
+        "save mergeSchema",
+        "inserted",
+        lambda p, rows: _saved(p, rows.append_column("added", [[1]]), mergeSchema="true"),
+        without={"a column that the table lacks": "it is added"},
+    ),
     Door(
         "save overwrite",
         "inserted",
@@ -228,7 +234,7 @@ DOORS: tuple[Door, ...] = (
     ),
     Door("LanceTable.updateColumns", "values", lambda p, rows: p.table.updateColumns(p.frame(rows), "id")),
     Door("UPDATE COLUMNS FROM", "values", _update_columns_from),
-    Door("backfill", "values", _backfill),
+    Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}),
     Door("writeStream to a path", "inserted", lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination()),
     Door("writeStream to a name", "inserted", lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination()),
     Door(

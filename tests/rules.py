@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from lance_spark import Dataset
 from lance_spark.table.changes import alter
+
+if TYPE_CHECKING:
+    from tests.doors import Door
 
 Kind = Literal["inserted", "updated", "values"]
 """How a door writes: whole new rows, new values in rows that it moves, or new values of some columns of rows that stay in place."""
@@ -90,6 +93,13 @@ CASES: tuple[Rule, ...] = (
 )
 ACCEPTED = tuple(case for case in CASES if case.error is None)
 REFUSED = tuple(case for case in CASES if case.error is not None)
+
+
+def applies(door: Door, case: Rule) -> bool:
+    """Whether the case is one for the door."""
+    if case.rule == "within":
+        return "replaceWhere" in door.name
+    return door.kind in case.kinds and case.name not in door.without
 
 
 def table_of(uri: str, cases: Sequence[Rule]) -> Dataset:
