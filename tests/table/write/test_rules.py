@@ -13,6 +13,7 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import LanceError, SchemaMismatchError
+from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.schema.schema import from_arrow
 from lance_spark.table.write import rules
 from lance_spark.table.write.defaults import Moment, default_of
@@ -39,6 +40,33 @@ def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, tmp_path: P
     with pytest.raises(LanceError, match=case.error):
         door.write(Place(None, table.uri), rows_of([case], door.kind))
     assert Dataset.open(table.uri).version == table.version
+
+
+def partitioned(uri: str, cases: list[Rule]) -> PartitionedNamespace:
+    """A partitioned namespace with the columns of some cases, and no rows."""
+    columns = [case.column for case in cases]
+    return PartitionedNamespace.create(uri, pa.schema([pa.field("id", pa.int32()), *columns]), ["id"])
+
+
+OF_COLUMNS = [case for case in CASES if case.rule not in ("check", "within") and "inserted" in case.kinds]
+"""The cases for namespaces, which have no constraints."""
+
+
+def test_rows_of_partitions_get_what_the_rules_say(tmp_path: Path) -> None:
+    cases = [case for case in OF_COLUMNS if case.error is None]
+    namespace = partitioned(str(tmp_path / "n"), cases).write(rows_of(cases, "inserted"))
+    for _ in range(2):  # a new partition, and one that exists
+        [row] = namespace.scan().to_table().to_pylist()
+        assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
+        namespace = namespace.write(rows_of(cases, "inserted"), "overwrite")
+
+
+@pytest.mark.parametrize("case", [case for case in OF_COLUMNS if case.error is not None], ids=str)
+def test_a_row_of_a_partition_that_breaks_a_rule_is_refused(case: Rule, tmp_path: Path) -> None:
+    namespace = partitioned(str(tmp_path / "n"), [case])
+    with pytest.raises(LanceError, match=case.error):
+        namespace.write(rows_of([case], "inserted"))
+    assert PartitionedNamespace.open(namespace.uri).version == namespace.version
 
 
 def test_every_rule_has_a_case() -> None:
