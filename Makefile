@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,13 +27,13 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 ##@ Develop
 test: $(VENV)/.test ## Lint, type-check and run the tests
 	$(MAKE) lint
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(PYTEST)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST)
 
 test-slow: $(VENV)/.test ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(PYTEST)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
-	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
 
 coverage: $(VENV)/.test ## Fail if no test takes a branch of the encodings, the layouts or the commit, unless its line says why, or 7% of files and metadata
 	rm -f $(VENV)/coverage $(VENV)/coverage.*
@@ -51,6 +51,7 @@ coverage-plain:
 coverage-compiled:
 	HYPOTHESIS_PROFILE=coverage COVERAGE_FILE=$(VENV)/coverage.compiled $(BIN)/python -m coverage run -m pytest -q -p no:cacheprovider \
 	tests/file/test_writer.py tests/table/scan/test_skipped.py tests/table/scan/test_overlays.py tests/table/scan/test_dictionaries.py tests/table/scan/test_small_fragments.py tests/table/scan/test_few_rows.py tests/layouts/test_write_page.py tests/layouts/test_read_column.py tests/table/test_round_trips.py tests/table/commit \
+	--deselect tests/table/commit/test_every_conflict.py::test_outcomes_and_versions_match_pylance \
 	tests/table/maintenance/test_cleanup_meanwhile.py tests/table/manifest_store tests/namespace/test_manifest_table.py \
 	tests/table/versions/test_write_ahead_log.py tests/table/mem_wal/test_reads.py tests/table/mem_wal/test_searches.py tests/table/test_null_structs.py tests/metadata tests/file
 
@@ -73,6 +74,12 @@ test-spark-%: $(VENV)-spark-%/.test
 
 currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
 	$(BIN)/python -m tests.currency $(CURRENCY)
+
+conflict-answers: $(VENV)/.test ## Record anew what the installed pylance answers to every pair of concurrent changes
+	$(BIN)/python -m tests.table.commit.record_answers
+
+mutants: $(VENV)/.test ## Put faults into the code: does a test find each? (MUTANTS="--count 200 --area commit")
+	$(WITH_JAVA) $(BIN)/python -m tests.mutants $(MUTANTS)
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)

@@ -271,7 +271,10 @@ class Dataset(SearchMethods, IndexMethods):
     def shallow_clone(
         self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Dataset:
-        """Create a table at `target_path` that refers to the files of this one. Raises TableAlreadyExistsError."""
+        """Create a table at `target_path` that refers to the files of this one, which holds them by a tag; see docs/branches-and-tags.md.
+
+        Warns if the tag cannot be written, since cleanups of this table may then break the clone. Raises TableAlreadyExistsError.
+        """
         return Dataset(shallow_clone(self.snapshot, self._target(target_path, storage_options), reference))
 
     def deep_clone(
@@ -301,10 +304,11 @@ class Dataset(SearchMethods, IndexMethods):
     ) -> CleanupStats:
         """Remove versions of this branch that are older than `older_than` (default: 14 days) and unneeded files.
 
-        The latest `retain_versions` are kept at any age. `delete_unverified` removes files that no version refers to at any age, which is
-        safe only without concurrent writers; else they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only
-        reports what would be removed. `progress` shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is
-        tagged, unless `error_if_tagged_old_versions` is false: then it is kept.
+        This version and later ones are kept: open the table again if others have committed since. The latest `retain_versions` are kept at
+        any age. `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent writers; else
+        they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed. `progress`
+        shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is tagged, unless
+        `error_if_tagged_old_versions` is false: then it is kept.
         """
         if older_than is None and retain_versions is None:
             older_than = DEFAULT_AGE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -20,20 +22,30 @@ def s3_server() -> Iterator[str]:
         yield endpoint
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    # A shell ignores interrupts in the programs that it runs in the background, and so would the programs that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With parallel workers, keep the tests of one session together. This must run before xdist reads the marks.
-
-    There are two sessions, each with about half of the tests' time: files in tests/spark, and all others.
-
-    With the environment variable SLOW_PART, "2/3", only that part of the slow tests is left: every third one, from the second on.
-    """
-    for item in items:
-        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("spark" if item.path.parent.name == "spark" else "spark in folders"))
+    """With the environment variable SLOW_PART, "2/3", leave only that part of the slow tests: every third one, from the second on."""
     part, _, parts = os.environ.get("SLOW_PART", "1/1").partition("/")
     slow = [item for item in items if item.get_closest_marker("slow")]
     left_out = {id(item) for number, item in enumerate(slow) if number % int(parts) != int(part) - 1}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
         items[:] = [item for item in items if id(item) not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which files of tests took longest, fixtures included, if the run took minutes."""
+    reports = [report for of_outcome in terminalreporter.stats.values() for report in of_outcome if isinstance(report, pytest.TestReport)]
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        seconds[report.nodeid.split("::")[0]] += report.duration
+    if seconds.total() < 120:
+        return
+    terminalreporter.section("slowest files")
+    for file, duration in seconds.most_common(25):
+        terminalreporter.write_line(f"{duration:7.1f} s  {file}")
+    terminalreporter.write_line(f"{seconds.total():7.1f} s  all {len(seconds)} files")

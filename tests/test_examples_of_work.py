@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.sample import others_slow
 from tests.spark.processes import START, run
 from tests.spark.test_planner_sessions import NEEDS_CONNECT, connect_port  # noqa: F401
 
@@ -32,12 +33,15 @@ def shown(name: str) -> str:
     return re.escape(text).replace(r"\.\.\.", r"[\s\S]*")
 
 
-@pytest.mark.parametrize("name", ["write_audit_publish", "migration", "embeddings", "lakehouse"])
+@pytest.mark.parametrize(
+    "name", others_slow(["write_audit_publish", "migration", "embeddings", "lakehouse"], ["write_audit_publish", "lakehouse"])
+)
 def test_an_example_says_what_its_readme_shows(spark: SparkSession, tmp_path: Path, name: str) -> None:
     printed = "\n".join(loaded(name).main(spark, str(tmp_path / "t")))
     assert re.fullmatch(shown(name), printed), printed
 
 
+@pytest.mark.slow
 def test_a_training_set_is_read_the_same_way_twice(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = loaded("training_set").main(spark, str(tmp_path))
     assert weights[0] == max(weights)

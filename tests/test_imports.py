@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent / "lance_spark"
 ROOMS = [
@@ -107,8 +106,13 @@ def room(path: Path) -> str:
     return str(inner.parent if len(inner.parts) > 1 else inner)
 
 
-def imports(path: Path) -> Iterator[str]:
+@functools.cache
+def imports(path: Path) -> tuple[str, ...]:
     """The full names of all imports of a module, including those inside functions."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
@@ -117,6 +121,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{a.name}" for a in node.names)
 
 
+@functools.cache
 def imported(name: str) -> Path:
     """The file of our package that contains `lance_spark.x.y.Name`."""
     parts = name.split(".")[1:]
@@ -129,12 +134,17 @@ def imported(name: str) -> Path:
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_down(path: Path) -> None:
-    own = room(path)
-    for name in imports(path):
-        if name.split(".")[0] == "lance_spark" and own != (other := room(imported(name))):
-            assert ROOMS.index(own) < ROOMS.index(other), f"{own} must not import {name}: it is above or beside it"
+def test_imports_point_down() -> None:
+    wrong = []
+    for path in MODULES:
+        own = room(path)
+        for name in imports(path):
+            if name.split(".")[0] != "lance_spark":
+                continue
+            other = room(imported(name))
+            if own != other and ROOMS.index(own) >= ROOMS.index(other):
+                wrong.append(f"{path.relative_to(ROOT)} must not import {name}: {other} is above {own}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_folder_is_listed_documented_and_not_crowded() -> None:
@@ -155,15 +165,17 @@ def test_modules_form_no_cycle() -> None:
     assert not left, f"these modules import each other: {sorted(str(p.relative_to(ROOT)) for p in left)}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_pyspark_and_fsspec_are_imported_only_in_their_folders(path: Path) -> None:
-    names = {name.split(".")[0] for name in imports(path)}
-    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if top not in ("spark", "verbs", "lance_table"):
-        assert "pyspark" not in names
-    if top != "storage":
-        assert "fsspec" not in names
-    assert "lance" not in names, "pylance is the oracle, never a dependency"
+def test_pyspark_and_fsspec_are_imported_only_in_their_folders() -> None:
+    strangers = []
+    for path in MODULES:
+        top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        refused = {"lance"}  # pylance is the oracle, never a dependency
+        if top not in ("spark", "verbs", "lance_table"):
+            refused.add("pyspark")
+        if top != "storage":
+            refused.add("fsspec")
+        strangers += [f"{path.relative_to(ROOT)} must not import {name}" for name in imports(path) if name.split(".")[0] in refused]
+    assert not strangers, "\n".join(strangers)
 
 
 def test_planning_a_scan_needs_neither_numba_nor_pyspark_nor_pandas_nor_clients_nor_the_sql_parser() -> None:

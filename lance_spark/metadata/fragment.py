@@ -136,6 +136,11 @@ class Fragment:
     overlays: tuple[bytes, ...] = ()
     unknown: bytes = b""
 
+    @property
+    def sources(self) -> tuple[object, ...]:
+        """What has the values of its rows, deleted ones included. While these are the same, no value of a row has changed."""
+        return self.files, self.overlays
+
 
 @dataclass(frozen=True, slots=True)
 class LogFragment(Fragment):

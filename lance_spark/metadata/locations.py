@@ -112,6 +112,10 @@ class Locations:
         """True if a base path is the root of `store` or a folder in it."""
         return f"{self._open(base).uri}/".startswith(f"{store.uri.rstrip('/')}/")
 
+    def store_of(self, base: BasePath) -> Store:
+        """The store of a base path. Raises UnsupportedFeatureError if it may not be accessed."""
+        return self._open(base)
+
     def root_of(self, base: BasePath) -> Store:
         """The root of the table that a base path belongs to. The base path of a branch is named after the branch."""
         store = self._open(base)

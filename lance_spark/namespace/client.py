@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lance_spark.errors import NamespaceError, UnsupportedFeatureError
+from lance_spark.errors import LanceError, NamespaceError, UnsupportedFeatureError
 from lance_spark.namespace.protocol import DELIMITER, Id, Namespace, TableDescription, names_of, shown
 from lance_spark.storage.store import Store
 from lance_spark.storage.vended import VendedOptions
+from lance_spark.table.versions.clones import dropping
 
 EXPIRES_AT = "expires_at_millis"
 _MOST_PAGES = 100_000
@@ -85,7 +87,11 @@ class ClientNamespace(Namespace):
 
     def drop_table(self, id: Id) -> None:
         """Remove a table from the namespace and delete its files. Raises TableNotFoundError."""
-        self._call("drop_table", names_of(id, least=1))
+        names = names_of(id, least=1)
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(LanceError):  # the service tells what is wrong with the table
+                stack.enter_context(dropping(self.store(id)))
+            self._call("drop_table", names)
 
     def rename_table(self, id: Id, to: Id) -> None:
         """Give a table another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""

@@ -43,6 +43,7 @@ from lance_spark.namespace.protocol import Id, Namespace, TableDescription, lost
 from lance_spark.storage.location import locate
 from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
+from lance_spark.table.versions.clones import dropping, moving
 
 _CHOSEN = re.compile(r"[0-9a-f]{8}_[^/]+")
 """The folder of a table that is not listed. The id at its end is the first one of a table that was renamed."""
@@ -221,7 +222,7 @@ class DirectoryNamespace(Namespace):
             folder = folder_of(names[0])
         if folder is None:
             raise self._not_found(names)
-        with logged(f"{self.root.uri}: deleting the files of the table {shown(names)}"):
+        with logged(f"{self.root.uri}: deleting the files of the table {shown(names)}"), dropping(self.root.at(self._uri(folder))):
             self.root.delete_folder(folder)
 
     def rename_table(self, id: Id, to: Id) -> None:
@@ -244,7 +245,8 @@ class DirectoryNamespace(Namespace):
                 raise TableNotFoundError(f"{lost_files(old, self._uri(folder))}, so they cannot be moved; drop_table removes it")
             if state_of(self.root, there) is not State.ABSENT:
                 raise _exists(new)
-            self.root.move_folder(folder, there)
+            with moving(self.root.at(self._uri(folder)), self.root.at(self._uri(there))):
+                self.root.move_folder(folder, there)
         if self.has_manifest:
             self._rename_row(old, new, there)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,9 +84,37 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
         case Not(operand):
             return pc.invert(_value(operand, batch))
         case And(operands):
-            return reduce(pc.and_kleene, (_value(o, batch) for o in operands))
+            return _connected(pc.and_kleene, operands, batch, decided=False)
         case Or(operands):
-            return reduce(pc.or_kleene, (_value(o, batch) for o in operands))
+            return _connected(pc.or_kleene, operands, batch, decided=True)
+
+
+def _connected(
+    connect: Callable[[Values, Values], Values],
+    operands: Sequence[Expression],
+    batch: pa.RecordBatch | pa.Table,
+    decided: bool,
+) -> Values:
+    """The conditions connected by AND or OR. A condition decides for a row where it is `decided`, so the others may fail on this row."""
+    result = _value(operands[0], batch)
+    for operand in operands[1:]:
+        try:
+            values = _value(operand, batch)
+        except (pa.ArrowInvalid, InvalidOptionError):
+            values = _on_open_rows(operand, batch, result, decided)
+        result = connect(result, values)
+    return result
+
+
+def _on_open_rows(operand: Expression, batch: pa.RecordBatch | pa.Table, before: Values, decided: bool) -> Values:
+    """The condition for the rows for which those `before` do not decide, and null for the others."""
+    if isinstance(before, pa.Scalar):
+        before = pa.repeat(pc.cast(before, pa.bool_()), batch.num_rows)
+    is_open = pc.fill_null(pc.not_equal(before, decided), True)
+    values = _value(operand, batch.filter(is_open))
+    if isinstance(values, pa.Scalar):
+        return values
+    return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.bool_()), is_open, values)
 
 
 def column_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:

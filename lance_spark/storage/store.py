@@ -299,9 +299,9 @@ class Store:
         with self._explained(folder) as full, contextlib.suppress(FileNotFoundError):
             self._files().delete_folder(full)
 
-    def remove_empty_folders(self) -> None:
-        """Remove the root and the folders below it that contain no file. Object stores have no folders."""
-        with self._explained("") as full, contextlib.suppress(FileNotFoundError):
+    def remove_empty_folders(self, folder: str = "") -> None:
+        """Remove the root, or `folder`, and the folders below it that contain no file. Object stores have no folders."""
+        with self._explained(folder) as full, contextlib.suppress(FileNotFoundError):
             self._files().remove_empty_folders(full.rstrip("/"))
 
     def move_folder(self, folder: str, to: str) -> None:

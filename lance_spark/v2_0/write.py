@@ -156,15 +156,23 @@ class _Page:
         return pb.ArrayEncoding(binary=pb.Binary(indices=offsets, bytes=data, null_adjustment=adjustment))
 
     def _dictionary(self, array: pa.Array, name: str) -> pb.ArrayEncoding:
-        """Indices without nulls: a null row refers to a null item."""
-        indices, items = array.indices, array.dictionary
+        """Indices without nulls: a null row refers to a null item.
+
+        Readers take the indices for those of the column's type: of a signed one, half of the bits' values are below 0.
+        """
+        indices, items, index_type = array.indices, array.dictionary, array.indices.type
         if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int64()), len(items))
-            items = pa.concat_arrays([items, pa.nulls(1, items.type)])
-        bits = array.indices.type.bit_width
-        if len(items) > 2**bits:
+            null_item = pc.index(items.is_null(), True).as_py() if items.null_count else -1
+            if null_item < 0:
+                null_item = len(items)
+                items = pa.concat_arrays([items, pa.nulls(1, items.type)])
+            indices = pc.fill_null(indices.cast(pa.int64()), null_item)
+        bits = index_type.bit_width
+        most = 2 ** (bits - 1 if pa.types.is_signed_integer(index_type) else bits)
+        if len(items) > most:
             raise UnsupportedFeatureError(
-                f"column {name!r}: {len(items)} dictionary items, including null, are too many for indices of {bits} bits"
+                f"column {name!r}: {len(items)} dictionary items, including null, are too many for indices of the type {index_type} in a "
+                f"file of storage version 2.0, which can have {most}; write storage version 2.1 or later, or a wider type of indices"
             )
         encoded = self.values(indices.cast(f"uint{bits}"), name)
         return pb.ArrayEncoding(dictionary=pb.Dictionary(indices=encoded, items=self.values(items, name), num_dictionary_items=len(items)))

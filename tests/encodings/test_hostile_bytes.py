@@ -31,6 +31,7 @@ from lance_spark.encodings.tree import decode_message, encode_message
 from lance_spark.encodings.variable import Variable
 from lance_spark.encodings.variable_packed_struct import PackedField, VariablePackedStruct
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from tests.sample import examples
 
 WIDTHS = st.sampled_from([8, 16, 32, 64])
 COUNTS = st.one_of(st.integers(0, 70), st.sampled_from([1023, 1024, 1025, 5000, 2**31, 2**40, 2**62, 2**63 - 1]))
@@ -100,7 +101,7 @@ def check(block: Block) -> None:
         block.data.sum()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(TREES, st.data())
 def test_chunks_of_any_bytes_are_read_or_refused(tree: Encoding, data: st.DataObject) -> None:
     num_chunks = data.draw(st.integers(0, 3))
@@ -117,7 +118,7 @@ def test_chunks_of_any_bytes_are_read_or_refused(tree: Encoding, data: st.DataOb
     assert block.count == counts.sum()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(LEAVES, st.data())
 def test_values_picked_from_chunks_of_any_bytes_are_read_or_refused(tree: Encoding, data: st.DataObject) -> None:
     buffers = [data.draw(st.lists(BYTES, min_size=2, max_size=2)) for _ in range(tree.num_buffers)]
@@ -136,7 +137,7 @@ def test_values_picked_from_chunks_of_any_bytes_are_read_or_refused(tree: Encodi
         assert block.count == len(at)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(TREES, BYTES, COUNTS)
 def test_blocks_of_any_bytes_are_read_or_refused(tree: Encoding, data: bytes, count: int) -> None:
     try:
@@ -147,7 +148,7 @@ def test_blocks_of_any_bytes_are_read_or_refused(tree: Encoding, data: bytes, co
     assert block.count == count
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TREES, st.sampled_from([0, 1, 3, 8]), st.integers(0, 9), st.booleans())
 def test_single_values_of_any_width_are_read_or_refused(tree: Encoding, size: int, count: int, variable: bool) -> None:
     data = np.zeros(size * count, np.uint8)
@@ -160,7 +161,7 @@ def test_single_values_of_any_width_are_read_or_refused(tree: Encoding, size: in
     assert block.count == count
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(TREES, st.integers(0, 99), st.integers(0, 255))
 def test_any_message_is_a_tree_or_refused(tree: Encoding, place: int, byte: int) -> None:
     data = bytearray(encode_message(tree).SerializeToString())

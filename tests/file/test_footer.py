@@ -21,6 +21,7 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.footer import FOOTER, Descriptor, Footer, file_version, read_columns, read_descriptor, read_footer
 from lance_spark.reading.steps import Column, Steps, run
 from tests.layouts.data import written_by_pylance
+from tests.sample import examples
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_files_of_pylance_are_parsed(file: bytes) -> None:
     assert all(b.stop <= len(file) for c in columns for p in c.pages for b in p.buffers)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(position=st.integers(0, 10**6), value=st.integers(0, 255), cut=st.integers(0, 60))
 def test_a_damaged_file_is_refused_or_asks_for_nothing_beyond_its_end(file: bytes, position: int, value: int, cut: int) -> None:
     data = bytearray(file[: len(file) - cut] if cut < 50 else file)

@@ -22,6 +22,7 @@ from lance_spark.schema.schema import from_arrow
 from lance_spark.schema.storage_version import V2_1, V2_2, StorageVersion
 from lance_spark.storage.store import Store
 from tests.arrays import LEAVES, ArrayMaker, types
+from tests.sample import examples
 
 VERSIONS = [(2, 1), (2, 2)]
 SIZES = [0, 1, 7, 1023, 1024, 1025, 4096, 5000]
@@ -81,7 +82,7 @@ def test_every_leaf_type_is_read_back(leaf: pa.DataType, version: tuple[int, int
     assert_read_back(pa.table(columns), version)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.data(), version=st.sampled_from(VERSIONS), seed=st.integers(0, 2**32), nulls=st.sampled_from([0, 0, 0.1, 0.5, 1]))
 def test_any_nesting_nulls_and_slices_are_read_back(data: st.DataObject, version: tuple[int, int], seed: int, nulls: float) -> None:
     t = data.draw(types(maps=version >= (2, 2)))

@@ -18,6 +18,7 @@ from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.types import promised, to_spark
 from lance_spark.spark.workers.version import SPARK_VERSION
+from tests.sample import examples
 
 
 def convert(batch: pa.RecordBatch, truncate: bool = False) -> pa.RecordBatch:
@@ -190,7 +191,7 @@ def test_bytes_that_stay_the_same_are_not_copied(t: pa.DataType) -> None:
     assert t == pa.int32() or here
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(some.data())
 def test_any_slice_of_nested_lists_is_kept(data: some.DataObject) -> None:
     items = some.none() | some.lists(some.none() | some.integers(0, 255), max_size=4)

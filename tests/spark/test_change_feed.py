@@ -86,6 +86,29 @@ def test_every_door_gives_the_changes_that_dataset_gives(spark: SparkSession, pl
         assert plain(rows(df)) == wanted, door
 
 
+def test_the_first_values_of_a_column_come_through_every_door(spark: SparkSession, tmp_path: Path) -> None:
+    """The column had no file before the update, and must not be null since: the rows before are null all the same."""
+    uri = str(tmp_path / "t.lance")
+    Dataset.write(uri, pa.table({"id": [1, 2], "s": ["a" * 50] * 2}), enable_stable_row_ids=True)
+    table = Dataset.open(uri).add_columns(pa.field("n", pa.int64())).update({"n": "id * 7"})
+    table.alter_columns({"path": "n", "nullable": False})
+    feed = {"readChangeFeed": "true", "startingVersion": "3"}
+    stream = spark.readStream.format("lance").options(**feed).load(uri).writeStream.format("memory").queryName("first_values")
+    query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(100)
+    found = {
+        "path": spark.read.format("lance").options(**feed).load(uri),
+        "net": spark.read.format("lance").options(**feed, netChanges="true").load(uri),
+        "SQL": spark.sql(f"SELECT * FROM lance_changes('{uri}', 3)"),
+        "LanceTable": LanceTable.forPath(spark, uri).changes(2),
+        "stream": spark.table("first_values"),
+    }
+    wanted = expected(uri, 2)
+    assert [row["n"] for row in wanted if row["_change_type"] == "update_preimage"] == [None, None]
+    for door, df in found.items():
+        assert plain(rows(df)) == wanted, door
+
+
 def test_columns_filters_counts_and_net_changes(spark: SparkSession, place: str) -> None:
     read = spark.read.format("lance").option("readChangeFeed", "true").option("startingVersion", 0)
     every = read.load(place)

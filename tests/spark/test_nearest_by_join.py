@@ -43,6 +43,19 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with columns of other types than vectors of floats."""
+    path, values = tmp_path_factory.mktemp("nearest") / "others", vectors()
+    columns = {
+        "bytes": column(np.zeros((300, DIMENSIONS), np.uint8)),
+        "varying": pa.array(values.tolist(), pa.list_(pa.float32())),
+        "lists": pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), column(values)),
+    }
+    Dataset.write(path, pa.table(columns))
+    return path
+
+
 @pytest.fixture
 def t(spark: SparkSession, uri: str) -> Iterator[DataFrame]:
     """The table, which is the view t, too; the view q has questions, with null and short ones."""
@@ -264,6 +277,21 @@ DECLINED = {
 }
 """What is left to Spark, and why."""
 
+
+@pytest.mark.usefixtures("t")
+def test_what_is_no_nearest_join_is_left_to_spark(spark: SparkSession, uri: str, others: Path) -> None:
+    views: dict[str, dict[str, Any]] = {
+        "five": {"limit": 5},
+        "found": {"nearest": '{"column": "vec", "q": [1, 2, 3, 4, 5, 6, 7, 8]}'},
+        "changes": {"readChangeFeed": "true", "startingVersion": 1},
+    }
+    for name, options in views.items():
+        spark.read.format("lance").options(**options).load(uri).createOrReplaceTempView(name)
+    spark.read.format("lance").load(str(others)).createOrReplaceTempView("others")
+    plans = {query: str(spark.sql(query)._jdf.queryExecution().optimizedPlan().toString()) for query in DECLINED}
+    assert [query for query, plan in plans.items() if "MapInArrow" in plan] == []
+
+
 SESSIONS = """
 spark = builder.master("local[2]").getOrCreate()
 spark.range(3).count()
@@ -285,15 +313,9 @@ for query in eval(sys.argv[3]):
 """
 
 
-def test_sessions_that_are_built_and_what_is_left_to_spark_with_the_reason(uri: str, tmp_path: Path) -> None:
-    values = vectors()
-    others = {
-        "bytes": column(np.zeros((300, DIMENSIONS), np.uint8)),
-        "varying": pa.array(values.tolist(), pa.list_(pa.float32())),
-        "lists": pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), column(values)),
-    }
-    Dataset.write(tmp_path / "others", pa.table(others))
-    out = run(START + SESSIONS, uri, str(tmp_path / "others"), repr(list(DECLINED)))
+@pytest.mark.slow
+def test_sessions_that_are_built_and_what_is_left_to_spark_with_the_reason(uri: str, others: Path) -> None:
+    out = run(START + SESSIONS, uri, str(others), repr(list(DECLINED)))
     assert out.count("PLANNED True") == 2
     assert "\n2 rows\n" in out
     assert [line for line in out.splitlines() if line.startswith("DECLINED False")] == []

@@ -9,7 +9,6 @@ from pyspark.sql import Row, SparkSession
 
 from bench.data import tpch
 from bench.tpch import QUERIES, TABLES
-from tests.sample import others_slow
 
 SCALE = 0.01
 
@@ -21,7 +20,8 @@ def answers(spark: SparkSession, source: str, folder: Path, third: int) -> dict[
     return {number: spark.sql(sql).collect() for number, sql in QUERIES.items() if number % 3 == third}
 
 
-@pytest.mark.parametrize("third", others_slow(range(3), [0]))
+@pytest.mark.slow
+@pytest.mark.parametrize("third", range(3))
 def test_every_query_gives_the_rows_of_parquet(third: int, spark: SparkSession, tmp_path: Path) -> None:
     """The Lance tables are written by Spark. Query 20 finds no rows in so little data."""
     for name in TABLES:

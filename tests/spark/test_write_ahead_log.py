@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests import write_ahead_logs as logs
 from tests.spark.processes import START, run
 
@@ -33,6 +35,8 @@ spark.stop()
 )
 
 
+# In a Spark of its own, whose log is read; tests/table/versions/test_write_ahead_log.py has the warning and the refusals without Spark.
+@pytest.mark.slow
 def test_a_table_to_be_changed_warns_once_and_an_overwrite_is_refused(tmp_path: Path) -> None:
     uri = logs.make(str(tmp_path / "t.lance"))
     logs.flushed(uri, 3)

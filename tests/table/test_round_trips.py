@@ -1,6 +1,6 @@
 """Tables of any nesting and with encoding options, written by one library and read by both.
 
-HYPOTHESIS_PROFILE=full tries ten times as many as the default, over 2,000 in all.
+HYPOTHESIS_PROFILE=full tries twenty times as many as the default, over 2,000 in all.
 """
 
 from __future__ import annotations

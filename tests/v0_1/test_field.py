@@ -19,6 +19,7 @@ from lance_spark.reading.steps import Rows, run
 from lance_spark.v0_1.field import open_field
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.rows import assert_same_values, selections, without_dictionaries
+from tests.sample import examples
 
 
 class OpenFile:
@@ -58,7 +59,7 @@ def test_every_leaf_type_is_read(tmp_path: Path, leaf: pa.DataType, nulls: float
     assert_same_values(OpenFile(tmp_path).read(range(300), 100), expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), seed=st.integers(0, 2**32), nulls=st.sampled_from([0, 0.1, 0.5]))
 def test_any_rows_of_any_nesting_are_read(data: st.DataObject, seed: int, nulls: float) -> None:
     count = data.draw(st.sampled_from([1, 8, 100, 1500]))

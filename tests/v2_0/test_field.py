@@ -17,6 +17,7 @@ from lance_spark.v2_0.field import open_field
 from lance_spark.v2_0.tree import decode_page
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.rows import assert_same_values, selections
+from tests.sample import examples
 from tests.v2_0.files import OpenFile, without_struct_nulls, write
 
 
@@ -29,7 +30,7 @@ def test_every_leaf_type_is_read(tmp_path: Path, leaf: pa.DataType, nulls: float
         assert_same_values(OpenFile(tmp_path / "c.lance").read(range(3000), 700), array)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), seed=st.integers(0, 2**32), nulls=st.sampled_from([0, 0.1, 0.5, 1]), variety=st.integers(0, 2))
 def test_any_rows_of_any_nesting_are_read(data: st.DataObject, seed: int, nulls: float, variety: int) -> None:
     count = data.draw(st.sampled_from([0, 1, 8, 100, 1500]))

@@ -19,6 +19,7 @@ from lance_spark.schema.storage_version import V2_0
 from lance_spark.v2_0.tree import decode_page
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.rows import assert_same_values, without_dictionaries
+from tests.sample import examples
 from tests.v2_0.files import OpenFile, without_struct_nulls
 
 
@@ -52,7 +53,7 @@ def test_every_leaf_type_is_read_back(tmp_path: Path, leaf: pa.DataType, nulls: 
     assert_read_back(tmp_path / "c.lance", array)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), seed=st.integers(0, 2**32), nulls=st.sampled_from([0, 0.1, 0.5, 1]))
 def test_any_nesting_is_read_back(data: st.DataObject, seed: int, nulls: float) -> None:
     count = data.draw(st.sampled_from([0, 1, 8, 1500]))

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import CommitConflictError
+from tests.sample import others_slow
 
 # Many more for a soak: LANCE_SPARK_SOAK=1.
 SOAK = bool(os.environ.get("LANCE_SPARK_SOAK"))
@@ -162,7 +163,7 @@ def run_alone(number: int, uri: str, side: str, start: Any, results: Any) -> Non
     results.put((number, worker.rows))
 
 
-@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+@pytest.mark.parametrize("stable", others_slow([False, True], [True]), ids=["addresses", "stable row ids"])
 def test_concurrent_changes_are_all_applied_once(stable: bool, tmp_path: Path, spark: SparkSession) -> None:
     uri = str(tmp_path / "t.lance")
     Dataset.write(uri, table({-2: 7}), enable_stable_row_ids=stable)

@@ -71,7 +71,7 @@ def best(
     lists = _lists(part, known, statistics.average_length, bool(len(places)))
     heap, scores = np.empty(count, np.int64), np.empty(count, np.float32)
     given = (lists.documents, lists.frequencies, lists.array, lists.starts, lists.ends, lists.highest, lists.blocks, lists.weights)
-    common = (part.lengths, statistics.average_length, part.rows, heap, scores)
+    common = (part.scored_lengths, statistics.average_length, part.rows, heap, scores)
     if needs_all:
         found = _best_of_all(*given, lists.positions, lists.first, np.array(places, np.int64), slop, *common)
     else:

@@ -12,6 +12,16 @@ BLOCK = 128
 """Documents of a posting list that are passed over together."""
 
 
+_EXACT_BITS = 4
+
+
+def rounded(lengths: np.ndarray) -> np.ndarray:
+    """The lengths (uint32) rounded down to 4 bits of precision, as in impacts; see `build.impacts`."""
+    bits = np.frexp(lengths.astype(np.float64))[1]
+    shift = np.maximum(bits - _EXACT_BITS, 0).astype(np.uint32)
+    return (lengths.astype(np.uint32) >> shift) << shift
+
+
 def largest(documents: np.ndarray, frequencies: np.ndarray, lengths: np.ndarray, average: np.float32) -> np.ndarray:
     """The largest score of each block of a posting list by a token of the weight 1."""
     out = np.zeros(-(-len(documents) // BLOCK), np.float32)

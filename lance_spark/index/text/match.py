@@ -47,7 +47,7 @@ def match(part: Part, words: Sequence[Word], needs_all: bool, statistics: Statis
         if start % _TOGETHER == 0:
             part.read_ahead([other for _, _, other in known[start : start + _TOGETHER]])
         found = part.postings(number)
-        add_scores(scores, found.documents, found.frequencies, part.lengths, statistics.weight(token), statistics.average_length)
+        add_scores(scores, found.documents, found.frequencies, part.scored_lengths, statistics.weight(token), statistics.average_length)
         if needs_all:
             _mark(had, found.documents, at)
     documents = np.flatnonzero(had == len(words)) if needs_all else np.flatnonzero(scores)

@@ -33,6 +33,8 @@ class MemoryPart:
         """See `postings.Part`."""
         self.lengths: np.ndarray = np.concatenate(lengths)
         """See `postings.Part`."""
+        self.scored_lengths = self.lengths
+        """See `postings.Part`."""
         self.total_tokens = int(self.lengths.sum(dtype=np.uint64))
         """See `postings.Part`."""
         tokens, self._documents, self._positions = np.concatenate(found).T
@@ -75,7 +77,7 @@ class MemoryPart:
     def largest(self, number: int, average: np.float32) -> np.ndarray:
         """See `postings.Part`."""
         found = self.postings(number)
-        return largest(found.documents, found.frequencies, self.lengths, average)
+        return largest(found.documents, found.frequencies, self.scored_lengths, average)
 
     def first_positions(self, number: int) -> np.ndarray:
         """See `postings.Part`."""

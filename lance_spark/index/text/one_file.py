@@ -16,6 +16,9 @@ from lance_spark.index.text.largest import largest
 from lance_spark.index.text.postings import Postings
 from lance_spark.index.text.token_set import TokenSet, read_tokens
 
+FIRST_FILE = "tokens.lance"
+"""The file of the tokens and the parameters."""
+
 _ENTRY_BYTES = 64
 """About the memory that a token takes."""
 
@@ -25,7 +28,7 @@ class OnePart:
 
     def __init__(self, files: IndexFiles) -> None:
         self._files = files
-        tokens = files.open("tokens.lance")
+        tokens = files.open(FIRST_FILE)
         self.parameters: TextParameters = parse_parameters(tokens.metadata.get("tokenizer", "{}"), tokens.path)
         self._tokens: TokenSet = files.cached("tokens", lambda: read_tokens(tokens), lambda _: _ENTRY_BYTES * tokens.num_rows)
 
@@ -51,6 +54,11 @@ class OnePart:
     def lengths(self) -> np.ndarray:
         """See `postings.Part`."""
         return self._documents[1]
+
+    @property
+    def scored_lengths(self) -> np.ndarray:
+        """See `postings.Part`."""
+        return self.lengths
 
     @cached_property
     def total_tokens(self) -> int:

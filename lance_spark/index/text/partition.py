@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
+from lance_spark.index.text.analysis.parameters import LARGE
 from lance_spark.index.text.blocks import BlockFormat, decode_lists
-from lance_spark.index.text.largest import largest
+from lance_spark.index.text.largest import largest, rounded
 from lance_spark.index.text.positions import decode_many_streams, decode_old_lists, decode_streams
 from lance_spark.index.text.postings import Postings
 from lance_spark.index.text.token_set import TokenSet, read_tokens
@@ -60,6 +61,13 @@ class Partition:
     def lengths(self) -> np.ndarray:
         """See `postings.Part`."""
         return self._documents[1]
+
+    @cached_property
+    def scored_lengths(self) -> np.ndarray:
+        """See `postings.Part`. With blocks of 256 documents, pylance scores a document by the length that its impacts have."""
+        if self._layout.size != LARGE:
+            return self.lengths
+        return self._files.cached(f"{self._number} scored lengths", lambda: rounded(self.lengths), lambda found: found.nbytes)
 
     @cached_property
     def total_tokens(self) -> int:
@@ -119,7 +127,7 @@ class Partition:
         found = self.postings(number)
         return self._files.cached(
             f"{self._number} largest {number} {average}",
-            lambda: largest(found.documents, found.frequencies, self.lengths, average),
+            lambda: largest(found.documents, found.frequencies, self.scored_lengths, average),
             lambda scores: scores.nbytes,
         )
 

@@ -40,6 +40,10 @@ class Part(Protocol):
         """The number of tokens of each document (uint32)."""
 
     @property
+    def scored_lengths(self) -> np.ndarray:
+        """The lengths that scores are computed with (uint32): `lengths`, or for some formats of files, rounded ones."""
+
+    @property
     def total_tokens(self) -> int:
         """The number of tokens of all documents."""
 

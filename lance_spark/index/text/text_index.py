@@ -11,7 +11,7 @@ from lance_spark.errors import CorruptFileError, MissingFileError, StorageError,
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.text.analysis.parameters import LARGE, SMALL, TextParameters, parameters_of, parse_parameters
 from lance_spark.index.text.blocks import BlockFormat
-from lance_spark.index.text.one_file import OnePart
+from lance_spark.index.text.one_file import FIRST_FILE, OnePart
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.postings import Part
 
@@ -37,36 +37,51 @@ def open_text_index(files: IndexFiles) -> TextIndex:
     return files.cached("text index", lambda: _open(files), lambda index: _TEXT_BYTES * len(index.parts))
 
 
-def known_parameters(segments: Sequence[IndexFiles]) -> TextParameters | None:
+def told_parameters(segments: Sequence[IndexFiles], what: str) -> TextParameters:
     """How the texts of an index are split, from the first segment whose file can be read, or else from what the manifest says about one.
 
-    None if nothing tells it.
+    Raises CorruptFileError, which names a file, if neither tells all of it; `what` names the index.
     """
+    problems: list[str] = []
     for files in segments:
         try:
             return _parameters(files)
         except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-            _LOG.warning("%s does not tell the parameters of a full-text index: %s", files.folder, e)
+            problems.append(str(e))
     for files in segments:
         try:
-            return parameters_of(files.details, files.indexed.logical_type == "json", f"{files.folder}: the details of the index")
+            found = parameters_of(files.details, files.indexed.logical_type == "json", f"{files.folder}: the details of the index")
         except CorruptFileError as e:
-            _LOG.warning("%s", e)
-    return None
+            problems.append(str(e))
+            continue
+        if not found.remove_stop_words:
+            _LOG.warning("%s: its parameters are those of the manifest, since a file cannot be read: %s", what, problems[0])
+            return found
+    raise CorruptFileError(
+        f"{what} cannot be searched: {problems[0]}; without this file, its stop words are not known: drop the index and create it again"
+    )
 
 
 def _parameters(files: IndexFiles) -> TextParameters:
-    try:
-        file = files.open(_METADATA)
-    except MissingFileError:
+    file = _metadata(files)
+    if file is None:
         return OnePart(files).parameters
     return parse_parameters(file.metadata.get("params", "{}"), file.path)
 
 
-def _open(files: IndexFiles) -> TextIndex:
+def _metadata(files: IndexFiles) -> IndexFile | None:
+    """The file of the parameters and partitions; None in a segment without partitions, of an early writer."""
     try:
-        file = files.open(_METADATA)
+        return files.open(_METADATA)
     except MissingFileError:
+        if not files.store.exists(f"{files.folder}/{FIRST_FILE}"):
+            raise
+        return None
+
+
+def _open(files: IndexFiles) -> TextIndex:
+    file = _metadata(files)
+    if file is None:
         part = OnePart(files)
         return TextIndex(part.parameters, (part,), has_positions=False)
     metadata = file.metadata

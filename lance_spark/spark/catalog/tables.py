@@ -34,6 +34,7 @@ from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.types import to_spark
 from lance_spark.spark.writer import commit_empty
 from lance_spark.storage.store import Store
+from lance_spark.table.versions.clones import dropping
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
@@ -316,7 +317,8 @@ def _drop_folder(store: Store) -> bool:
     if others:
         what = f"the folder has other contents than those of a table, such as {min(others)!r}"
         raise UnsupportedFeatureError(f"{store.uri}: {what}; DROP TABLE would delete them: move them first")
-    store.at(parent).delete_folder(name)
+    with dropping(store):
+        store.at(parent).delete_folder(name)
     return True
 
 

@@ -63,11 +63,11 @@ public class LancePlanner extends Rule {
     if (failures++ < WARNINGS) LOG.warn("push-down failed: the query reads whole lance tables", reason);
   }
 
-  /** The plan with the conditions that Spark does not push, if that feature is there; after a failure the plan as it is. */
+  /** The plan with the conditions that Spark does not push, and with others in their order, if that feature is there; after a failure as it is. */
   static LogicalPlan withConditions(LogicalPlan plan) {
     try {
-      Walk conditions = (Walk) Features.object("conditions", "ExtraConditions");
-      return conditions == null ? plan : conditions.in(plan);
+      Walk extra = (Walk) Features.object("conditions", "ExtraConditions"), order = (Walk) Features.object("conditions", "OrderOfConditions");
+      return extra == null ? plan : order.in(extra.in(plan));
     } catch (Throwable t) {
       warn(t);
       return plan;
@@ -97,8 +97,8 @@ public class LancePlanner extends Rule {
     }
 
     private static List additions() {
-      return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
-          Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction"),
+      return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("resolution", "EarlyNames"),
+          Features.object("statements", "StatementParser"), Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction"),
           Features.object("nearest", "NearestJoins") });
     }
 

@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -102,6 +103,13 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   public String name() { return name; }
   public StructType schema() { return inner.schema(); }
   public Set capabilities() { return new HashSet(inner.capabilities()); }
+
+  /** Adds the capability with which a write WITH SCHEMA EVOLUTION alters the table. Not all versions of Spark have it. */
+  static void addEvolution(Set capabilities) {
+    TableCapability[] all = TableCapability.values();
+    for (int i = 0; i < all.length; i++) if (all[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) capabilities.add(all[i]);
+  }
+
   public MetadataColumn[] metadataColumns() { return MetadataColumns.all(); }
 
   /** This table with the properties that only DESCRIBE EXTENDED shows. */
@@ -119,7 +127,10 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
     return takesColumnsOnly || LancePlanner.isExcluded() || source.isCut() ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
   }
 
-  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new OverwriteBuilder(this, info); }
+
+  /** Of a write that adds rows, or replaces all of them. */
+  WriteBuilder plainBuilder(LogicalWriteInfo info) {
     if (isCatalogTable) return inner.newWriteBuilder(new WriteInfo(info, own, SessionEntry.declared(info.schema(), schema())));
     return inner.newWriteBuilder(new RowsInfo(basedOn(info.options()), info.schema(), info.queryId()));
   }

@@ -25,6 +25,11 @@ class MetadataColumns {
     return option.equalsIgnoreCase("with_row_address") ? ADDRESS : null;
   }
 
+  static boolean isOne(String name) {
+    for (int i = 0; i < ALL.length; i++) if (ALL[i].name().equalsIgnoreCase(name)) return true;
+    return false;
+  }
+
   static MetadataColumn[] all() {
     MetadataColumn[] all = new MetadataColumn[ALL.length];
     System.arraycopy(ALL, 0, all, 0, all.length);

@@ -23,7 +23,7 @@ class RowLevelWrite implements Write {
 
   RowLevelWrite(LanceTable table, Source source, ObjectNode command, StructType rows) {
     this.table = table;
-    this.options = source.options.asCaseSensitiveMap();
+    this.options = SessionEntry.withoutLost(source.options.asCaseSensitiveMap());
     this.command = command.put("statement", UUID.randomUUID().toString());
     Map all = new HashMap(options);
     all.put(OPTION, PlanJson.text(command));

@@ -22,6 +22,9 @@ class SessionEntry {
   /** The option that says that the files of the table were deleted (lance_spark.spark.source). */
   private static final String LOST = "__lance_lost";
 
+  /** The property of an entry that notes that the table has had a version. */
+  static final String WRITTEN = "lance_spark.written";
+
   /** The options of a relation of the session catalog, with its location as `path`; null for other relations. */
   static Map options(scala.Option catalog, scala.Option identifier) throws Exception {
     if (identifier.isEmpty() || catalog.isEmpty() || !((CatalogPlugin) catalog.get()).name().equals("spark_catalog")) return null;
@@ -36,13 +39,23 @@ class SessionEntry {
   }
 
   /**
-   * True if the folder of a managed table was deleted: Spark makes it when it creates the table. Before the first rows, nothing else is there.
-   * Folders of other tables, and those in object stores, are made with the first rows.
+   * True if the folder of a table was deleted. Spark makes that of a managed table on a local disk when it creates the table. Folders of other
+   * tables are made with the first version, of which there is a note. For one in an object store, that it is gone is known when it is opened.
    */
   private static boolean isLost(CatalogTable entry) {
-    if (!entry.tableType().name().equals("MANAGED") || entry.storage().locationUri().isEmpty()) return false;
+    if (entry.storage().locationUri().isEmpty()) return false;
     URI location = (URI) entry.storage().locationUri().get();
-    return "file".equals(location.getScheme()) && !new File(location.getPath()).isDirectory();
+    boolean isLocal = "file".equals(location.getScheme());
+    if (isWritten(entry)) return !isLocal || !new File(location.getPath()).isDirectory();
+    return isLocal && entry.tableType().name().equals("MANAGED") && !new File(location.getPath()).isDirectory();
+  }
+
+  static boolean isWritten(CatalogTable entry) { return entry.properties().contains(WRITTEN); }
+
+  static void checkNotLost(CatalogTable entry) {
+    if (!isLost(entry)) return;
+    throw new UnsupportedOperationException("the files of the table at " + options(entry).get("path") + " are missing: its folder was deleted. DROP TABLE removes it "
+        + "from Spark's catalog, and CREATE OR REPLACE TABLE makes it again");
   }
 
   static Map options(CatalogTable entry) {
@@ -50,7 +63,7 @@ class SessionEntry {
     Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry property = (Map.Entry) it.next();
-      options.put(PROPERTY + property.getKey(), property.getValue());
+      if (!property.getKey().equals(WRITTEN)) options.put(PROPERTY + property.getKey(), property.getValue());
     }
     options.putAll(CollectionConverters.asJava(entry.storage().properties()));
     if (!entry.storage().locationUri().isEmpty()) options.put("path", path((URI) entry.storage().locationUri().get()));
@@ -59,6 +72,13 @@ class SessionEntry {
 
   /** The location that the user gave. The catalog keeps it as a URI, in which it is percent-encoded. */
   private static String path(URI location) { return "file".equals(location.getScheme()) ? location.getPath() : new Path(location).toString(); }
+
+  /** The options without that of a table that is gone, as Python's requests about a table take them. */
+  static Map withoutLost(Map options) {
+    Map rest = new HashMap(options);
+    rest.remove(LOST);
+    return rest;
+  }
 
   static CatalogTable of(Identifier name) throws Exception {
     TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));

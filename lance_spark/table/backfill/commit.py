@@ -13,6 +13,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.backfill.verified import Verified, has_state
 from lance_spark.table.backfill.work import Job
 from lance_spark.table.changes.column_files import ColumnFile
+from lance_spark.table.changes.rule_checks import check_rewritten
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.commit.retry import retried
@@ -26,7 +27,11 @@ PATIENCE_S = 60.0
 
 @dataclass
 class Commits:
-    """Collects the notes of finished fragments of `snapshot`, and commits `size` fragments at a time."""
+    """Collects the notes of finished fragments of `snapshot`, and commits `size` fragments at a time.
+
+    `committed` are the fragments with results, by id: their inputs are those of `snapshot`, whatever others have changed since. `lost` are
+    the ids of those whose results did not fit any more.
+    """
 
     snapshot: Snapshot
     job: Job
@@ -36,7 +41,7 @@ class Commits:
     count: int = 0
     rows: int = 0
     lost: set[int] = field(default_factory=set)
-    committed: set[int] = field(default_factory=set)
+    committed: dict[int, Fragment] = field(default_factory=dict)
     _waiting: dict[int, tuple[Fragment, ColumnFile, float]] = field(default_factory=dict)
     _since: float = field(default_factory=time.monotonic)
 
@@ -60,11 +65,10 @@ class Commits:
             return
         # Their files stay until a cleanup: another backfill of the column may have committed them.
         self.lost |= self._waiting.keys() - files.keys()
-        self.committed |= files.keys()
         self.rows += sum(file.num_rows for file in files.values())
         if files:
             self.count += 1
-            self._note(done, files)
+            self._note(files)
         there = done.manifest.lazy_fragments.of_ids(self._waiting)
         for i in self._waiting:
             if i in files or i not in there:  # if its inputs were changed in place, most results still serve
@@ -81,15 +85,21 @@ class Commits:
                     self.job.results(int(name)).forget()
 
     def _plan(self, latest: Snapshot) -> Callable[[], tuple[Snapshot, dict[int, ColumnFile]]]:
-        """The commit of those fragments that `latest` still has with the same files: their rows and inputs are the same."""
+        """The commit of those fragments that `latest` still has with the same files: their rows and inputs are the same.
+
+        Raises SchemaMismatchError for values that fail a rule of `latest`.
+        """
         schema = latest.manifest.schema
         ids = {f.id for f in schema.walk()}
-        now = latest.manifest.lazy_fragments.of_ids(self._waiting) if self.job.columns.ids <= ids else {}
-        good = {i: file for i, (fragment, file, _) in self._waiting.items() if i in now and now[i].files == fragment.files}
+        now = latest.manifest.lazy_fragments.of_ids(self._waiting) if self.job.columns.are_in(schema) else {}
+        good = {i: file for i, (fragment, file, _) in self._waiting.items() if i in now and now[i].sources == fragment.sources}
         if not good:
             return lambda: (latest, {})
+        updated = tuple(with_file(now[i], file.file, ids) for i, file in good.items())
+        # A rule may have been declared after the values were computed, also by a run that was stopped.
+        check_rewritten(latest, updated, self.job.columns.ids)
         operation = Update(
-            updated_fragments=tuple(with_file(now[i], file.file, ids) for i, file in good.items()),
+            updated_fragments=updated,
             fields_modified=tuple(sorted(self.job.columns.ids)),
             update_mode=REWRITE_COLUMNS,
             updated_fragment_offsets={i: file.rows for i, file in good.items()},
@@ -98,8 +108,12 @@ class Commits:
         since = min(since for _, _, since in self._waiting.values())
         return lambda: (commit(latest.store, transaction, base=latest, files=NewFiles(since=since)), good)
 
-    def _note(self, done: Snapshot, files: Mapping[int, ColumnFile]) -> None:
+    def _note(self, files: Mapping[int, ColumnFile]) -> None:
         """Note that the inputs of these fragments need not be read again, unless there may be rows that were not compared."""
         before = {i: fragment for i, (fragment, _, _) in self._waiting.items() if i in files}
-        trusted = {i: "" for i, f in before.items() if not has_state(f, self.job.columns) or self.verified.of(f) is not None}
-        self.verified.note(trusted, done.manifest.lazy_fragments.of_ids(files).values())
+        known = {f.id for f in self.snapshot.manifest.schema.walk()}
+        now = {i: with_file(fragment, files[i].file, known) for i, fragment in before.items()}
+        self.committed |= now
+        locations = self.snapshot.locations
+        trusted = [i for i, f in before.items() if not has_state(f, self.job.columns) or self.verified.of(f, locations) is not None]
+        self.verified.note([(now[i], "") for i in trusted], locations)

@@ -78,7 +78,7 @@ def plan_shares(snapshot: Snapshot, job: Job, request: Request, verified: Verifi
     lacking = replace(everything, predicate=pending(snapshot, job.columns, request.version, request.where))
     chosen: list[tuple[Fragment, int, ScanPlan]] = []
     for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
-        known = verified.of(fragment) if has_state(fragment, job.columns) else None
+        known = verified.of(fragment, snapshot.locations) if has_state(fragment, job.columns) else None
         if rows and known != request.version:
             chosen.append((fragment, rows, everything if known is None else lacking))
     total = sum(rows for _, rows, _ in chosen)

@@ -43,6 +43,14 @@ class Columns:
         """The ids of the written fields."""
         return frozenset(f.id for f in self.written.walk())
 
+    def are_in(self, schema: Schema) -> bool:
+        """Whether a later schema has the written columns, with the same types. Other writers give out ids of dropped columns again."""
+        by_id = {f.id: f for f in schema.fields}
+        value, state = by_id.get(self.value.id), by_id.get(self.state.id)
+        if value is None or value.type != self.value.type:
+            return False
+        return state is not None and state_of(schema, value) == state and state.type == self.state.type
+
 
 def state_of(schema: Schema, value: Field) -> Field | None:
     """The state column of a column, None if no function has computed it."""

@@ -67,7 +67,7 @@ def with_compacted(indexes: Indexes, compacted: Iterable[bytes], version: int) -
             details.compacted_sstables.append(table)
         else:
             known.generation = max(known.generation, table.generation)
-    changed = replace(own, uuid=uuid.uuid4().bytes, dataset_version=version, details=details.SerializeToString())
+    changed = replace(own, uuid=uuid.uuid4().bytes, dataset_version=version, details=details.SerializeToString(), base_id=None)
     return (*indexes[:place], changed, *indexes[place + 1 :])
 
 
@@ -203,7 +203,8 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
             if covered is None:
                 raise InvalidOperationError(f"the index {index.name!r} was rewritten, but lacks the bitmap of the fragments that it covers")
             now = (covered - moved) | new if segment.rebuilt else _replaced(covered, groups)
-            index = replace(_covering(index, now), uuid=segment.new_id, files=segment.files)
+            # The new files are in the table's own folder, wherever the old ones were: in that of a clone or a branch.
+            index = replace(_covering(index, now), uuid=segment.new_id, files=segment.files, base_id=None)
             if segment.rebuilt:
                 index = replace(index, details=segment.details, index_version=segment.index_version)
         elif (stable_row_ids or _is_fixed(index)) and covered is not None and covered & moved:

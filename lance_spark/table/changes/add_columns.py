@@ -13,7 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from lance_spark.display.figures import Figures
-from lance_spark.errors import on_refusal
+from lance_spark.errors import CommitConflictError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
@@ -69,11 +69,15 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
 
 @dataclass
 class _Adding:
-    """The addition of columns, with the files that are finished: those that are still valid serve a later version too."""
+    """The addition of columns, with the files that are finished: those that are still valid serve a later version too.
+
+    `columns` are those that the values were calculated from, or more: their ids by name.
+    """
 
     source: Source
     options: WriteOptions
     known: dict[int, tuple[Fragment, ColumnFile]] = field(default_factory=dict)
+    columns: dict[str, int] = field(default_factory=dict)
     write: WriteTarget | None = None
 
     def plan(self, snapshot: Snapshot) -> Callable[[], ColumnsAdded]:
@@ -90,6 +94,9 @@ class _Adding:
         self.write = write
         known = _still_good(snapshot.manifest, self.known, write)
         if missing := frozenset(f.id for f in snapshot.manifest.fragments) - known.keys():
+            if known or source.checkpoint is not None:
+                self._check_columns(snapshot)
+            self.columns = {f.name: f.id for f in snapshot.manifest.schema.fields}
             with in_use(snapshot):
                 new = source.write(snapshot, replace(column_target(snapshot, write), names=fields.names), missing)
             by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
@@ -97,6 +104,13 @@ class _Adding:
         self.known = known
         files = {fragment_id: file for fragment_id, (_, file) in known.items()}
         return lambda: self._commit(snapshot, fields, write.since, files)
+
+    def _check_columns(self, snapshot: Snapshot) -> None:
+        """Raise CommitConflictError if values would be calculated from other columns than those that are finished."""
+        now = {f.name: f.id for f in snapshot.manifest.schema.fields}
+        if others := [name for name, i in self.columns.items() if now.get(name, i) != i]:
+            what = f"another column is called {others[0]!r} since values were calculated; run the operation again"
+            raise CommitConflictError(f"{snapshot}: {what}", retryable=True)
 
     def _commit(self, snapshot: Snapshot, fields: NewFields, since: float, files: Mapping[int, ColumnFile]) -> ColumnsAdded:
         figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
@@ -121,7 +135,7 @@ def _still_good(
     return {
         i: (fragment, file)
         for i, (fragment, file) in known.items()
-        if i in now and now[i].files == fragment.files and ids.issuperset(file.file.fields)
+        if i in now and now[i].sources == fragment.sources and ids.issuperset(file.file.fields)
     }
 
 

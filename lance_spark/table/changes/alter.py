@@ -10,19 +10,17 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
 from lance_spark.metadata.operations import CONSTRAINT, Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
-from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.predicate import parse
 from lance_spark.schema.field_messages import primary_key_position
-from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, quoted
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field
 from lance_spark.table.changes.alter_types import Retyped, RetypePlan, retyped
 from lance_spark.table.changes.new_columns import check_new
 from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.rule_checks import check_constraint, check_no_nulls
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.retry import retried
-from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
@@ -157,13 +155,7 @@ def add_constraint(snapshot: Snapshot, name: str, text: str, noted: Mapping[str,
         if key in latest.manifest.config:
             raise InvalidOptionError(f"{latest}: there is a constraint {name!r}, CHECK ({latest.manifest.config[key]}), already")
         condition(name, text, latest.manifest.schema)
-        plan = ScanPlan(columns=("_rowaddr",), predicate=parse(f"NOT ({text})", latest.manifest.schema), limit=1)
-        for task in plan_tasks(latest, plan):
-            for batch in task.read():
-                if batch.num_rows:
-                    address = RowAddress(batch.column(0)[0].as_py())
-                    what = f"row {address.offset} of fragment {address.fragment_id} fails the constraint {name!r}, CHECK ({text})"
-                    raise SchemaMismatchError(f"{latest}: {what}; change or delete such rows first")
+        check_constraint(latest, name, text)
         return UpdateConfig(UpdateMap({key: text}))
 
     return _commit(snapshot, update, noted)
@@ -197,7 +189,7 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
             raise SchemaMismatchError(f"{snapshot}: column {old.name!r} is in the primary key, so it must not be nullable")
         if alteration.get("nullable") is False and old.nullable:
             tightened = True
-            _check_no_nulls(snapshot, path)
+            check_no_nulls(snapshot, path)
         new = replace(old, name=alteration.get("name", old.name), nullable=alteration.get("nullable", old.nullable))
         if (t := alteration.get("data_type")) is not None and t != old.type:
             new = retyped(snapshot, new, t, first_id)
@@ -221,19 +213,6 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
     parts = (written_part(f, set(origins.values()), snapshot.manifest.data_format) for f in schema.fields)
     cast = [Retyped(old, new, origins) for old in parts if old is not None for new in _edited((old,), altered)]
     return Project(changed, preserves_nullability=None if tightened else True), cast
-
-
-def _check_no_nulls(snapshot: Snapshot, path: Sequence[Field]) -> None:
-    if any(f.logical_type != "struct" for f in path[:-1]):
-        raise UnsupportedFeatureError(f"{snapshot}: items of lists cannot become non-nullable")
-    condition = f"{quoted(f.name for f in path)} IS NULL"
-    plan = ScanPlan(columns=("_rowaddr",), predicate=parse(condition, snapshot.manifest.schema), limit=1)
-    for task in plan_tasks(snapshot, plan):
-        for batch in task.read():
-            if batch.num_rows:
-                address = RowAddress(batch.column(0)[0].as_py())
-                what = f"column {'.'.join(f.name for f in path)!r} has nulls, so it must be nullable"
-                raise SchemaMismatchError(f"{snapshot}: {what}; row {address.offset} of fragment {address.fragment_id} is null")
 
 
 def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> tuple[Field, ...]:

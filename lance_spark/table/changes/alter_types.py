@@ -120,7 +120,7 @@ def cast(column: pa.Array, field: Field) -> pa.Array:
     except SchemaMismatchError:
         try:
             return column.cast(field.type)
-        except pa.ArrowInvalid as e:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
             raise SchemaMismatchError(f"column {field.name!r}: a value does not fit {field.type}: {e}") from e
     return conform(values, Schema((field,))).column(0)
 

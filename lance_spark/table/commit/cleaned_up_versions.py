@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import (
+    CONSTRAINT,
     Append,
     CreateIndex,
     DataReplacement,
@@ -31,7 +32,10 @@ from lance_spark.metadata.operations import (
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.build.index_coverage import fragments_of
 from lance_spark.table.build.old_writers import format_of
-from lance_spark.table.commit.conflict_conditions import touched
+from lance_spark.table.commit.conflict_conditions import touched, we_add_a_constraint
+
+_UNDER_RULES = (Append, Update, Merge, Project, Overwrite, DataReplacement)
+"""Operations whose rows or columns may fail a constraint that was declared meanwhile."""
 
 
 def fits(written: Schema, current: Schema) -> bool:
@@ -78,6 +82,8 @@ def fits_after_cleanup(operation: Operation, read: Manifest | None, current: Man
     """
     if isinstance(operation, Restore | ReserveFragments | UpdateBases):
         return True
+    if isinstance(operation, _UNDER_RULES) and _declared(current) - _declared(read):
+        return False
     if isinstance(operation, Append):
         schema = written or (read.schema if read else None)
         return schema is not None and fits_by_name(schema, current.schema) and format_of(operation.fragments) <= {current.data_format}
@@ -115,7 +121,15 @@ def _paths(manifest: Manifest) -> set[tuple[str, int | None]]:
     return {(file.path, file.base_id) for fragment in manifest.fragments for file in fragment.files}
 
 
+def _declared(manifest: Manifest | None) -> Set[tuple[str, str]]:
+    """The constraints of a version; of one that was removed, none is known."""
+    config = {} if manifest is None else manifest.config
+    return {(key, text) for key, text in config.items() if key.startswith(CONSTRAINT)}
+
+
 def _configures(operation: UpdateConfig, read: Manifest, current: Manifest) -> bool:
+    if we_add_a_constraint(operation, operation) and read.lazy_fragments != current.lazy_fragments:
+        return False
     changes_schema = operation.schema_metadata_updates is not None or bool(operation.field_metadata_updates)
     if changes_schema and read.schema != current.schema:
         return False

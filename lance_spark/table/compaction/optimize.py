@@ -30,7 +30,7 @@ from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.scan.runner import Here, Runner
-from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import WriteTarget
 from lance_spark.table.write.write import discard, rewrite_target
@@ -218,7 +218,10 @@ def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], con
 
 @dataclass(frozen=True)
 class Optimizer(Generic[Result]):
-    """Maintenance operations in this process. `result` is called with the new version."""
+    """Maintenance operations in this process on the latest version, also if `snapshot` is older.
+
+    `result` is called with the new version.
+    """
 
     snapshot: Snapshot
     result: Callable[[int], Result]
@@ -246,7 +249,8 @@ class Optimizer(Generic[Result]):
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
 
-        What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.
+        What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns. Fragments that other writers
+        change meanwhile are skipped. Raises CommitConflictError if nothing else is left.
         """
         options = CompactionOptions(
             target_rows_per_fragment,
@@ -260,7 +264,11 @@ class Optimizer(Generic[Result]):
             excluded_fragment_ids=() if excluded_fragment_ids is None else excluded_fragment_ids,
             sort_by=sort_by,
         )
-        return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
+        done = optimize(Here(), reopened(self.snapshot), None, options, NO_OPTIONS)
+        if done.conflicts and not done.fragments_removed:
+            what = f"other writers changed all {done.conflicts} groups of fragments that were compacted; run the compaction again"
+            raise CommitConflictError(f"{self.snapshot.store.uri}: {what}", retryable=True)
+        return self.result(done.version)
 
     def cluster(
         self, *columns: str | Sequence[str], full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment
@@ -271,7 +279,7 @@ class Optimizer(Generic[Result]):
         without an index gets zone maps. Raises CommitConflictError if other writers have changed the fragments meanwhile.
         """
         how = Clustering(Clustering.names(columns), full, None, target_rows_per_fragment)
-        return self.result(cluster.cluster(Here(), self.snapshot, how).version)
+        return self.result(cluster.cluster(Here(), reopened(self.snapshot), how).version)
 
     def optimize_indices(
         self, *, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
@@ -282,4 +290,4 @@ class Optimizer(Generic[Result]):
         segment of their own). `retrain` builds the indexes again. Segments with too many rows for memory are not joined.
         """
         how = Optimization(num_indices_to_merge, index_names, retrain)
-        return self.result(optimize_indices(Here(), self.snapshot, how, {}).version)
+        return self.result(optimize_indices(Here(), reopened(self.snapshot), how, {}).version)

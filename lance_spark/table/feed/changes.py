@@ -17,7 +17,7 @@ from lance_spark.metadata.row_columns import ROW_ADDRESS
 from lance_spark.predicate import Predicate, evaluate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.feed.columns import ColumnHistory, Read
+from lance_spark.table.feed.columns import ColumnHistory, Read, may_be_null
 from lance_spark.table.feed.differences import Differences, differences, differing, rows_of
 from lance_spark.table.feed.net import net_differences
 from lance_spark.table.scan.indexed import with_tests
@@ -54,9 +54,9 @@ class Changes:
 
     @cached_property
     def fields(self) -> Schema:
-        """The columns of the result as fields of `snapshot`."""
+        """The columns of the result as fields of `snapshot`. They may be null, as rows of earlier versions may be."""
         own = self.plan.fields(self.snapshot)
-        return Schema((*own.fields, *CHANGE_COLUMNS), own.metadata)
+        return Schema((*map(may_be_null, own.fields), *CHANGE_COLUMNS), own.metadata)
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,8 +73,13 @@ class Changes:
         Raises VersionNotFoundError if a version was removed, and UnsupportedFeatureError if a table without stable row ids does not tell
         which rows have changed.
         """
-        for found in net_differences(self._commits(), self._version, self._differing) if self.net else self._commits():
+        for found in self._net() if self.net else self._commits():
             yield from self.rows(found)
+
+    def _net(self) -> Iterator[Differences]:
+        """The net changes, in the columns that the rows had in the version `begin` and have in the version `end`."""
+        before = self._version(self.begin) if self.begin else None
+        return net_differences(self._commits(), before, self._version(self.end), self._version, self._differing)
 
     def _commits(self) -> Iterator[Differences]:
         before = self._version(self.begin) if self.begin else None
@@ -113,24 +118,23 @@ class Changes:
             yield from self._rows(found)
 
     def _rows(self, found: Differences) -> Iterator[pa.RecordBatch]:
+        commit = found.changed_by
+        before_label, after_label = (UPDATE_PREIMAGE, UPDATE_POSTIMAGE) if self.updates else (DELETE, INSERT)
         for part in found.deleted:
-            yield from self._labelled(DELETE, part.snapshot, part.read, found.after)
+            yield from self._labelled(DELETE, part.snapshot, part.read, commit)
         old, new = found.updated
-        labels = (UPDATE_PREIMAGE, UPDATE_POSTIMAGE) if self.updates else (DELETE, INSERT)
         order = np.argsort(new)
         for start in range(0, len(order), BATCH_ROWS):
             rows = order[start : start + BATCH_ROWS]
             if found.before is not None:
-                yield from self._labelled(
-                    UPDATE_PREIMAGE if self.updates else DELETE, found.before, _at(found.before, old[rows]), found.after
-                )
-            yield from self._labelled(labels[1], found.after, _at(found.after, new[rows]), found.after)
+                yield from self._labelled(before_label, found.before, _at(found.before, old[rows]), commit)
+            yield from self._labelled(after_label, found.after, _at(found.after, new[rows]), commit)
         for part in found.inserted:
-            yield from self._labelled(INSERT, part.snapshot, part.read, found.after)
+            yield from self._labelled(INSERT, part.snapshot, part.read, commit)
 
     def _labelled(self, label: str, snapshot: Snapshot, read: Read, commit: Snapshot) -> Iterator[pa.RecordBatch]:
         """Rows of a version in the columns of the result, with the kind of change and the commit that made it."""
-        fields = self.to_read
+        fields = tuple(map(may_be_null, self.to_read))
         moment = to_datetime(commit.manifest.timestamp)
         for columns in self._history.read(snapshot, fields, read):
             told = zip((label, commit.version, moment), CHANGE_COLUMNS)
@@ -154,10 +158,11 @@ class Changes:
 
     @cached_property
     def _history(self) -> ColumnHistory:
-        return ColumnHistory(self.snapshot, self._version)
+        return ColumnHistory(self.snapshot, self._version, self.begin or 1)
 
     def _differing(self, before: Snapshot, old: np.ndarray, after: Snapshot, new: np.ndarray) -> np.ndarray:
-        fields, found = self.snapshot.manifest.schema.fields, [np.empty(0, bool)]
+        fields = tuple(map(may_be_null, self.snapshot.manifest.schema.fields))
+        found = [np.empty(0, bool)]
         for start in range(0, len(old), BATCH_ROWS):
             sides = ((before, old[start : start + BATCH_ROWS]), (after, new[start : start + BATCH_ROWS]))
             found.extend(map(differing, *(self._history.read(s, fields, _at(s, addresses)) for s, addresses in sides)))

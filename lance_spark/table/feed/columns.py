@@ -1,8 +1,13 @@
-"""The columns of one version as they were in earlier ones: renamed, cast to other types, added later, or replaced by an overwrite."""
+"""The columns of one version as they were in earlier ones: renamed, cast to other types, added later, or replaced by an overwrite.
+
+Field ids do not tell which columns are the same: a cast makes a new field, an overwrite and other writers give out ids again, and a restore
+brings dropped fields back. Therefore columns are followed from commit to commit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -10,9 +15,9 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.metadata.operations import Overwrite, Restore
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS, ROW_COLUMNS
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.changes.alter_types import cast
+from lance_spark.table.changes.alter_types import cast, castable
 from lance_spark.table.versions.history import transaction_of
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
 Read = Callable[[Schema], Iterator[pa.RecordBatch]]
 """Reads rows of one version with the given fields."""
@@ -20,15 +25,42 @@ Read = Callable[[Schema], Iterator[pa.RecordBatch]]
 _ADDRESS = next(f for f in ROW_COLUMNS if f.id == ROW_ADDRESS)
 
 
-class ColumnHistory:
-    """The columns of `last` in the versions before it; `opened` opens one of them."""
+def may_be_null(field: Field) -> Field:
+    """The field as one that may be null, and so are fields in structs: in earlier versions, it may have been null, or not there."""
+    if field.id in ROW_COLUMN_IDS:
+        return field
+    children = tuple(map(may_be_null, field.children)) if field.logical_type == "struct" else field.children
+    return replace(field, nullable=True, children=children)
 
-    def __init__(self, last: Snapshot, opened: Callable[[int], Snapshot]) -> None:
-        self._last, self._opened = last, opened
-        self._before: dict[int, Mapping[int, Field]] = {last.version: {f.id: f for f in last.manifest.schema.fields}}
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A column for as long as it keeps its values, whatever its name is. One of another type is another column, `cast_of` this one."""
+
+    field: Field
+    cast_of: _Column | None = None
+
+    @property
+    def casts(self) -> list[_Column]:
+        """The column and those that it was cast of, from the first one on."""
+        return [*(self.cast_of.casts if self.cast_of is not None else ()), self]
+
+
+_Columns = Mapping[int, _Column]
+"""The columns of a version by field id."""
+
+
+class ColumnHistory:
+    """The columns of `last` in the versions before it, from `first` on; `opened` opens one of them."""
+
+    def __init__(self, last: Snapshot, opened: Callable[[int], Snapshot], first: int) -> None:
+        self._last, self._opened, self._first = last, opened, first
+        self._known: dict[int, _Columns] = {}
 
     def read(self, snapshot: Snapshot, fields: Sequence[Field], read: Read) -> Iterator[list[pa.Array]]:
-        """Batches of the columns `fields` of the last version, for rows of an earlier one; null if they were added since.
+        """Batches of the columns `fields` of the last version, for rows of an earlier one; null if that version lacks the column.
+
+        The fields are those of the last version, as `may_be_null` makes them.
 
         Raises SchemaMismatchError for a value that does not fit the column's new type, and UnsupportedFeatureError if fields of a struct or
         of a list have other types since.
@@ -38,58 +70,105 @@ class ColumnHistory:
         stored = Schema((*(f for f in before if f is not None), _ADDRESS))
         for batch in read(stored):
             values = iter(batch.columns)
-            yield [self._value(next(values), old, new) if old is not None else _nulls(batch, new) for old, new in zip(before, fields)]
+            yield [_nulls(batch, new) if old is None else self._value(next(values), old, new, snapshot) for old, new in zip(before, fields)]
 
     def _stored(self, field: Field, snapshot: Snapshot) -> Field | None:
         # With equal columns, none of the versions between them is opened.
         if field.id in ROW_COLUMN_IDS or snapshot.manifest.schema.fields == self._last.manifest.schema.fields:
             return field
-        old = self._in(snapshot.version).get(field.id)
-        return field if old is not None and _agrees(old, field) else old
+        column, there = self._columns(self._last.version)[field.id], self._columns(snapshot.version)
+        old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is column.casts[0]), None)
+        if old is None:
+            return None
+        return field if there[old.id] is column and _agrees(old, field) else may_be_null(old)
 
-    def _value(self, values: pa.Array, old: Field, new: Field) -> pa.Array:
-        if old is new or old.type == new.type:
+    def _value(self, values: pa.Array, old: Field, new: Field, snapshot: Snapshot) -> pa.Array:
+        if old is new:
+            return values
+        was, casts = self._columns(snapshot.version)[old.id], self._columns(self._last.version)[new.id].casts
+        if old.type == new.type and (was is casts[-1] or old.children):
             return values
         if old.children or new.children:
             raise UnsupportedFeatureError(
                 f"{self._last}: the type of column {new.name!r} was {old.type} in one of the versions, and is {new.type}; "
                 "ask for the changes before and after that separately, or without this column"
             )
-        return cast(values, new)
+        # Each cast may round, so one that leads back does not give back the values.
+        shared = max(i for i, column in enumerate(casts) if column in was.casts)
+        steps = casts[shared + 1 :] if casts[shared] is was else casts[shared:]
+        for column in steps[:-1]:
+            values = cast(values, replace(column.field, nullable=True))
+        return cast(values, replace(new, nullable=True))
 
-    def _in(self, version: int) -> Mapping[int, Field]:
-        """The columns of the last version that an earlier one has, as its own fields, by id in the last version."""
-        known = min(v for v in self._before if v >= version)
-        for v in range(known - 1, version - 1, -1):
-            later = self._before[v + 1]
-            before = _matching(self._opened(v), self._opened(v + 1), self._opened)
-            self._before[v] = {i: old for i, f in later.items() if (old := before.get(f.id)) is not None}
-        return self._before[version]
+    def _columns(self, version: int) -> _Columns:
+        if not self._known:
+            self._follow()
+        return self._known[version]
+
+    def _follow(self) -> None:
+        """Follow the columns through the commits up to the last version."""
+        first, before = self._start(), None
+        for version in range(first, self._last.version + 1):
+            after = self._opened(version)
+            if before is None:
+                self._known[version] = {f.id: _Column(f) for f in after.manifest.schema.fields}
+            else:
+                self._known[version] = self._after(before, after)
+            before = after
+
+    def _start(self) -> int:
+        """The version to begin with: `first`, or one before it that was restored since, if it and those in between are still there."""
+        start, version = self._first, self._last.version
+        while version > start:
+            operation = transaction_of(self._opened(version)).operation
+            if isinstance(operation, Restore) and operation.version < start:
+                needed = range(operation.version, start)
+                start = operation.version if set(needed) <= set(list_versions(self._last.store)) else start
+            version -= 1
+        return start
+
+    def _after(self, before: Snapshot, after: Snapshot) -> _Columns:
+        """The columns of a version that follows another one."""
+        operation = transaction_of(after).operation
+        fields = after.manifest.schema.fields
+        if isinstance(operation, Restore) and (restored := self._known.get(operation.version)) is not None:
+            return {f.id: restored[f.id] for f in fields}
+        known, earlier = self._known[before.version], before.manifest.schema.fields
+        if isinstance(operation, Overwrite):
+            by_name = {f.name: f for f in earlier}
+            return {f.id: _written_anew(by_name.get(f.name), f, known) for f in fields}
+        return {f.id: _followed(_origin(f, earlier, fields), f, known) for f in fields}
 
 
-def _matching(before: Snapshot, after: Snapshot, opened: Callable[[int], Snapshot]) -> dict[int, Field]:
-    """The fields of a version that the next one has as well, by the id in the next one."""
-    by_id = {f.id: f for f in before.manifest.schema.fields}
-    by_name = {f.name: f for f in before.manifest.schema.fields}
-    found = {f.id: f for f in after.manifest.schema.fields if by_id.get(f.id) == f}
-    others = [f for f in after.manifest.schema.fields if f.id not in found]
-    if not others:
-        return found
-    operation = transaction_of(after).operation
-    # An overwrite gives out the ids again.
-    again = isinstance(operation, Overwrite) or (isinstance(operation, Restore) and _overwritten(operation.version, before, opened))
-    for field in others:
-        old = by_name.get(field.name) if again else by_id.get(field.id, by_name.get(field.name))
-        # pylance gives the id of a dropped column to a new one, and a Restore brings the dropped one back.
-        if old is not None and (old.name == field.name or old.logical_type == field.logical_type):
-            found[field.id] = old
-    return found
+def _origin(field: Field, before: Sequence[Field], after: Sequence[Field]) -> Field | None:
+    """The field of the version before that has become this one; None if it is new."""
+    same = next((f for f in before if f.id == field.id), None)
+    if same is not None and (same.name == field.name or same.logical_type == field.logical_type):
+        return same
+    kept = {f.id for f in after}
+    gone = [f for f in before if f.id not in kept]
+    named = next((f for f in gone if f.name == field.name), None)
+    if named is not None or len(before) != len(after):
+        return named
+    # A column that is cast and renamed in one commit stays in its place.
+    place = before[after.index(field)]
+    return place if place in gone and castable(place.type, field.type) else None
 
 
-def _overwritten(version: int, before: Snapshot, opened: Callable[[int], Snapshot]) -> bool:
-    """True if a version after `version`, up to `before`, is an overwrite."""
-    later = (opened(v) for v in range(version + 1, before.version + 1))
-    return any(isinstance(transaction_of(snapshot).operation, Overwrite) for snapshot in later)
+def _followed(origin: Field | None, field: Field, known: _Columns) -> _Column:
+    """The column that `origin` has become. Types of columns with fields may change in their fields."""
+    if origin is None:
+        return _Column(field)
+    column = known[origin.id]
+    return column if origin.type == field.type or (origin.children and field.children) else _Column(field, column)
+
+
+def _written_anew(origin: Field | None, field: Field, known: _Columns) -> _Column:
+    """The column that an overwrite has put in the place of `origin`. The ids of fields in it may be those of others before."""
+    if origin is None:
+        return _Column(field)
+    column = known[origin.id]
+    return column if origin.type == field.type and not field.children else _Column(field, column)
 
 
 def _agrees(old: Field, new: Field) -> bool:

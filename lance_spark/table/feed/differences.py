@@ -7,8 +7,8 @@ row ids, if they have the same address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +77,8 @@ class Part:
 class Differences:
     """What a commit did to rows: `deleted` ones as in the version before, `inserted` ones as in the version after, and the addresses
     (uint64) of `updated` ones in both.
+
+    If `commit` is given, it is the commit that has changed the rows, and the versions are earlier and later ones.
     """
 
     before: Snapshot | None
@@ -84,6 +86,12 @@ class Differences:
     deleted: Sequence[Part] = ()
     inserted: Sequence[Part] = ()
     updated: tuple[np.ndarray, np.ndarray] = field(default_factory=lambda: (np.empty(0, np.uint64), np.empty(0, np.uint64)))
+    commit: Snapshot | None = None
+
+    @property
+    def changed_by(self) -> Snapshot:
+        """The version that the commit made."""
+        return self.commit or self.after
 
 
 @dataclass
@@ -220,12 +228,17 @@ def _compare(touched: Touched, before: Snapshot, f: Fragment, after: Snapshot, g
         touched.left.append(Part(before, f, left))
     if len(came := np.setdiff1d(was_deleted, is_deleted, assume_unique=True)):
         touched.came.append(Part(after, g, came))
-    changed = [field for field in after.manifest.schema.walk() if _place(f, field) not in (None, _place(g, field))]
+    # A field that the commit has added changes no row. One that was there without a file was null.
+    known = {field.id for field in before.manifest.schema.walk()}
+    there = [field for field in after.manifest.schema.walk() if field.id in known]
+    changed = {field.id for field in there if _place(f, field) != _place(g, field)}
     if not changed:
         return
     both = np.setdiff1d(np.arange(_physical_rows(after, g)), np.union1d(was_deleted, is_deleted), assume_unique=True)
     old, new = Part(before, f, both), Part(after, g, both)
-    updated = _updated(old, new, {field.id for field in changed}, operation)
+    compared = _only(after.manifest.schema.fields, known)
+    fields = Schema(tuple(field for field in compared if not changed.isdisjoint(c.id for c in field.walk())))
+    updated = _updated(old, new, fields, operation)
     if len(updated):
         touched.updated.append(addresses_of(g.id, updated))
 
@@ -238,8 +251,18 @@ def _place(fragment: Fragment, field: Field) -> object:
     return None
 
 
-def _updated(old: Part, new: Part, changed: set[int], operation: Operation) -> np.ndarray:
-    """The offsets of rows that have been updated where they are: as recorded, or else those whose values differ."""
+def _only(fields: Sequence[Field], known: Collection[int]) -> tuple[Field, ...]:
+    """The fields without those, also within them, that are not among `known`."""
+    found = []
+    for f in fields:
+        children = _only(f.children, known)
+        if f.id in known and bool(children) == bool(f.children):
+            found.append(replace(f, children=children))
+    return tuple(found)
+
+
+def _updated(old: Part, new: Part, fields: Schema, operation: Operation) -> np.ndarray:
+    """The offsets of rows that have been updated where they are: as recorded, or else those whose values of `fields` differ."""
     rows: np.ndarray = _numbers(new.offsets)
     recorded = operation.updated_fragment_offsets.get(new.fragment.id, b"") if isinstance(operation, Update) else b""
     if recorded:
@@ -250,7 +273,6 @@ def _updated(old: Part, new: Part, changed: set[int], operation: Operation) -> n
     if marks[0] is not None and marks[1] is not None and (differ := marks[0] != marks[1]).any():
         marked: np.ndarray = rows[differ]
         return marked
-    fields = Schema(tuple(f for f in new.snapshot.manifest.schema.fields if not changed.isdisjoint(c.id for c in f.walk())))
     masks = [differing(a.columns, b.columns) for a, b in zip(old.read(fields), new.read(fields), strict=True)]
     changed_rows: np.ndarray = rows[np.concatenate([np.empty(0, bool), *masks])]
     return changed_rows
@@ -262,6 +284,23 @@ def marks_of(snapshot: Snapshot, addresses: np.ndarray) -> np.ndarray:
     marks = np.empty(len(addresses), np.uint64)
     marks[order] = np.concatenate([np.empty(0, np.uint64), *(_marks([part]) for part in parts_at(snapshot, addresses))])
     return marks
+
+
+def addresses_of_ids(snapshot: Snapshot, ids: np.ndarray) -> np.ndarray:
+    """The addresses (uint64) of the rows with these distinct stable ids. Raises CorruptFileError if the version lacks one of them."""
+    order = np.argsort(ids)
+    wanted = ids[order]
+    found, addresses = np.zeros(len(ids), bool), np.empty(len(ids), np.uint64)
+    for fragment in snapshot.manifest.fragments if len(ids) else ():
+        which, offsets = row_ids_of(fragment, snapshot.locations).find(wanted)
+        if not len(which):
+            continue
+        alive = ~np.isin(offsets, read_deletions(fragment, snapshot.locations))
+        at = order[which[alive]]
+        found[at], addresses[at] = True, addresses_of(fragment.id, offsets[alive])
+    if not found.all():
+        raise CorruptFileError(f"{snapshot} has no row with the id {ids[~found][0]}, which later versions have changed")
+    return addresses
 
 
 def parts_at(snapshot: Snapshot, addresses: np.ndarray) -> Iterator[Part]:

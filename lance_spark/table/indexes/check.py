@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -9,13 +10,15 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
 from lance_spark.file.data_file import open_data_file
+from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.predicate import Formula, Predicate, bind, calculate, evaluate
 from lance_spark.predicate.compare import as_seen, plain
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
+from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import fragments_of, reuse_history, through_reuse
 from lance_spark.table.indexes.check_signatures import signature_problems
 from lance_spark.table.indexes.check_texts import text_problems
@@ -45,15 +48,23 @@ def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
             store, place = snapshot.locations.index_folder(index)
             if any(check_size(store, f"{place}/{file.path}", file.size) for file in index.files):
                 continue  # which is reported for the file
+            _check_files(store, place, index)
             definition = definition_of(snapshot, [index])
-            if definition is not None:
-                for file in index.files:
-                    open_data_file(store, f"{place}/{file.path}", file.size).check()
         except LanceError as e:
             yield index.name, [("corrupt", str(e))]
             continue
         if definition is not None:
             yield place, list(_problems(snapshot, segments, definition, index, fragments_of(now) or BitMap()))
+
+
+def _check_files(store: Store, place: str, index: IndexMetadata) -> None:
+    """Read the files of an index whose kind and version are known, also if they are too damaged to say what they index."""
+    kind = kind_of(index.details_type, index.details)
+    if kind is None or not kind.knows(index.index_version):
+        return
+    for file in index.files:
+        with contextlib.suppress(UnsupportedFeatureError):
+            open_data_file(store, f"{place}/{file.path}", file.size).check()
 
 
 def _problems(

@@ -20,7 +20,7 @@ from lance_spark.index import json_path
 from lance_spark.index.kinds import kind_of
 from lance_spark.index.minhash.parameters import known_min_hash
 from lance_spark.index.text.analysis.parameters import has_items
-from lance_spark.index.text.text_index import known_parameters
+from lance_spark.index.text.text_index import told_parameters
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.commit.commit import with_own_ids
@@ -88,11 +88,11 @@ def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
 def _build(task: BuildTask) -> IndexMetadata | Refused:
     try:
         return build_segment(task)
-    except InvalidOptionError as e:
+    except (InvalidOptionError, UnsupportedFeatureError) as e:  # a value that the index cannot have, or a tokenizer
         return Refused(task.definition.name, e)
 
 
-def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOptionError) -> None:
+def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOptionError | UnsupportedFeatureError) -> None:
     if how.names is not None:
         raise error
     _LOG.warning("%s: the index %r is not extended: %s", snapshot, name, error)
@@ -212,8 +212,12 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
     if kind.name == "INVERTED":
         if any(has_items(s.details) for s in segments):
             return None  # items of lists that are documents of their own are not written
-        known = known_parameters([index_files(snapshot, s, path[-1], BitMap()) for s in segments])
-        return None if known is None else replace(definition, parameters={"parameters": known})
+        try:
+            known = told_parameters([index_files(snapshot, s, path[-1], BitMap()) for s in segments], f"the index {first.name!r}")
+        except CorruptFileError as e:
+            _LOG.warning("%s: %s", snapshot, e)
+            return None
+        return replace(definition, parameters={"parameters": known})
     if kind.name == "MINHASHLSH":
         known_hash = known_min_hash([s.details for s in segments])
         return None if known_hash is None else replace(definition, parameters={"parameters": known_hash})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from lance_spark.errors import InvalidOptionError, on_failure
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError, on_failure
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.indexes.segment import attempted, discard_attempts
 from lance_spark.table.scan.runner import Runner
@@ -21,7 +21,7 @@ class Refused:
     """The error of a task: the rows of the index `name` have a value that it cannot have."""
 
     name: str
-    error: InvalidOptionError
+    error: InvalidOptionError | UnsupportedFeatureError
 
 
 Results = Sequence[Sequence[IndexMetadata | Refused | None]]

@@ -17,7 +17,7 @@ from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.hits import addresses_of
-from lance_spark.table.search.index_search import IndexSearch, index_search
+from lance_spark.table.search.index_search import IndexSearch, index_search, lost_segments
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.search.segments import Pinned
 from lance_spark.table.search.vector_search import VectorSearch
@@ -86,7 +86,8 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     snapshot = with_log(snapshot)
     query = VectorSearch(nearest, prefilter=True, fast_search=fast_search)
     index = index_search(snapshot, nearest)
-    others = query.others(snapshot, index)
+    lost = lost_segments(snapshot, nearest)
+    others = query.others(snapshot, index, lost)
     scans: Sequence[ScanTask] = ()
     if others is None or others:
         plan = ScanPlan((quoted(nearest.path), "_rowaddr"), predicate, fragments=others)
@@ -103,7 +104,7 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     join = NearestJoin(
         Pinned(snapshot),
         nearest,
-        query.metric(index),
+        query.metric(index, lost),
         tuple(s.segment for s in segments),
         groups,
         tuple(scans),

@@ -36,6 +36,7 @@ from lance_spark.errors import (
     VersionNotFoundError,
     check_at_least,
     check_type,
+    logged,
 )
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.metadata.manifest import Manifest, parse
@@ -45,12 +46,12 @@ from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.durations import duration
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_clone
 from lance_spark.table.versions.consumers import has_expired, is_consumer
 from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.named_files import ForgottenFiles, NamedFiles
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
-from lance_spark.table.versions.tags_and_branches import clone_exists
 
 DEFAULT_AGE = timedelta(days=14)
 UNVERIFIED_AGE = timedelta(days=7)
@@ -233,11 +234,23 @@ class _Cleanup:
         return found
 
     def remove_files(self, files: Iterable[Entry]) -> CleanupStats:
-        """Remove those files that still no version needs."""
+        """Remove those files that still no version needs, and the folders of indexes and blobs that are empty then."""
+        emptied: set[str] = set()
         for entry in self._track(files, "remove files"):
             if entry.name not in self._kept:
                 self._removal.remove(entry)
+                emptied.add(entry.name.rpartition("/")[0])
+        if not self._policy.dry_run:
+            self._remove_folders(emptied - {*_FOLDERS, VERSIONS})
         return self._removal.stats()
+
+    def _remove_folders(self, emptied: set[str]) -> None:
+        """Remove folders that are empty: those in `emptied`, and what writers of indexes have left that were killed at once."""
+        if self._policy.delete_unverified:
+            emptied |= {f"{INDICES}/{name}" for name in self._store.contents(INDICES)[1]}
+        for folder in sorted(emptied):
+            with logged(f"{self._store.uri}: removing the empty folder {folder}"):
+                self._store.remove_empty_folders(folder)
 
     def _pause(self) -> None:
         """Wait until the pause since `_since` is over."""
@@ -271,13 +284,15 @@ class _Cleanup:
         """The tags of the snapshot's branch (name -> version), and the first version that a consumer needs (infinite: none)."""
         tags = [t for t in refs.tags(self._snapshot.root).values() if t.branch == self._snapshot.manifest.branch]
         places = (t.version for t in tags if is_consumer(t.name) and not has_expired(t, self._now))
-        return {t.name: t.version for t in tags if not is_consumer(t.name)}, min(places, default=math.inf)
+        own = {t.name: t.version for t in tags if not is_consumer(t.name) and not is_clone(t.name)}
+        return own, min(places, default=math.inf)
 
     def _drop_expired(self) -> None:
-        """Remove the places of consumers that have expired: their versions may be removed."""
-        root = self._snapshot.root
+        """Remove the places of consumers that have expired, and the tags of clones that are gone: their versions may be removed."""
+        root, branch = self._snapshot.root, self._snapshot.manifest.branch
+        drop_tags_of_gone_clones(root, branch, self._snapshot.allow_other_stores)
         for tag in refs.tags(root).values():
-            if is_consumer(tag.name) and tag.branch == self._snapshot.manifest.branch and has_expired(tag, self._now):
+            if is_consumer(tag.name) and tag.branch == branch and has_expired(tag, self._now):
                 with contextlib.suppress(VersionNotFoundError):
                     refs.delete_tag(root, tag.name)
 

@@ -48,6 +48,7 @@ from lance_spark.table.build.manifest_builder import WRITER, check_counts, featu
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.manifest_store.external import external, put_manifest
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.clones import Holds
 from lance_spark.table.versions.hint import PATH as HINT
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -92,42 +93,28 @@ def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = N
 def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None) -> Snapshot:
     """Create a table at `target` that reads the source's files for the version `reference` (default: the snapshot's own).
 
-    The clone is recorded in the source, so that cleanups of this package keep the version. If the source is read-only, tag the version
-    instead. Raises TableAlreadyExistsError.
+    A tag in each table whose files it reads keeps these files in cleanups (see `table.versions.clones`). A table that cannot be written
+    to is warned of: its cleanups may break the clone. Raises TableAlreadyExistsError.
     """
     source = resolve(snapshot, reference)
     check_writable(source.manifest, source.store.uri)
     _check_free(target)
+    manifest = _shallow(source)
+    holds = Holds(source, target)
     with contextlib.ExitStack() as undo:
         try:
-            _note(source, target, undo)
-            new = _commit_new(target, _shallow(source), source, shallow=True)
+            undo.callback(holds.remove)
+            holds.take()
+            new = _commit_new(target, manifest, source, shallow=True)
             undo.callback(_remove, new)
+            holds.keep()
             check_whole(source)
         except StorageError:
             undo.pop_all()  # the clone may have been written
             raise
         undo.pop_all()
+    holds.warn()
     return new
-
-
-def _note(source: Snapshot, target: Store, undo: contextlib.ExitStack) -> None:
-    """Record the clone in its source and, if the source is a clone itself, in the tables whose files both read."""
-
-    def note(root: Store, record: refs.CloneRecord) -> None:
-        refs.put_clone(root, record)
-        undo.callback(refs.delete_clone, root, record.id)
-
-    with contextlib.suppress(StorageError):
-        note(source.root, refs.CloneRecord(str(uuid.uuid4()), target.uri, source.version, source.manifest.branch))
-    seen = {source.root.uri}
-    for base in source.manifest.base_paths:
-        with contextlib.suppress(StorageError, UnsupportedFeatureError, CorruptFileError):
-            root = source.locations.root_of(base)
-            for clone in refs.clones(root) if root.uri not in seen else ():
-                if clone.uri == source.root.uri:
-                    note(root, replace(clone, id=str(uuid.uuid4()), uri=target.uri))
-            seen.add(root.uri)
 
 
 def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None, track: Track = untracked) -> Snapshot:

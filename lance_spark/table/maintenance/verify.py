@@ -16,9 +16,12 @@ from lance_spark.metadata.locations import DATA, Locations
 from lance_spark.metadata.manifest import DataFile, ExternalFile, Fragment
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.schema.schema import Schema, quoted
+from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
 from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.maintenance.progress import Track, untracked
+from lance_spark.table.versions.clones import unheld
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.indexed_columns import missing_column
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -52,7 +55,8 @@ class Problem:
 class Report:
     """The report on one version. `orphans` are files that no version refers to, by path; they may belong to active writers.
 
-    `unread` says that the table's write-ahead log has rows that are not read; "" if it has none.
+    `unread` says that the table's write-ahead log has rows that are not read; "" if it has none. `unheld` are the tables whose files a
+    clone reads and that have no tag for it: their cleanups may remove these files.
     """
 
     uri: str
@@ -61,6 +65,7 @@ class Report:
     problems: tuple[Problem, ...]
     orphans: tuple[str, ...]
     unread: str = ""
+    unheld: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -70,7 +75,14 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{p.kind}: {p.path}: {p.message}" for p in self.problems] + [f"orphan: {path}" for path in self.orphans]
         lines += [f"unread: {self.unread}"] if self.unread else []
+        lines += [f"unheld: {notice}" for notice in self._notices()]
         return "\n".join([self._summary(), *map(one_line, lines)])
+
+    def _notices(self) -> list[str]:
+        what = (
+            "has no tag for this clone: a cleanup of it may remove files that this one reads; tag the version there, or make a deep clone"
+        )
+        return [f"{uri} {what}" for uri in self.unheld]
 
     def _summary(self) -> str:
         found = f"{counted(self.files, 'file')}, {counted(len(self.problems), 'problem')}, {counted(len(self.orphans), 'orphan')}"
@@ -83,8 +95,8 @@ class Report:
         )
         orphans = Table(("orphans",), [(path,) for path in self.orphans[:SHOWN]], note=left_out(self.orphans))
         tables = "".join(t._repr_html_() for t in (problems, orphans) if t.rows)
-        unread = f"<div>{escape(self.unread)}</div>" if self.unread else ""
-        return f"<div><div>{mark} <strong>{escape(self._summary())}</strong></div>{unread}{tables}</div>"
+        notices = "".join(f"<div>{escape(notice)}</div>" for notice in (self.unread, *self._notices()) if notice)
+        return f"<div><div>{mark} <strong>{escape(self._summary())}</strong></div>{notices}{tables}</div>"
 
 
 def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked, contents: Iterable[tuple[str, Found]] = ()) -> Report:
@@ -112,7 +124,7 @@ def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked, co
         unread = str(shards) if shards else ""
     except LanceError as e:
         problems.append(Problem("write-ahead log", "corrupt", str(e)))
-    return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans, unread)
+    return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans, unread, tuple(unheld(snapshot)))
 
 
 def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
@@ -120,23 +132,37 @@ def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
     manifest, locations = snapshot.manifest, replace(snapshot).locations  # nothing of its files is in memory
     for fragment in manifest.fragments:
         for file in fragment.files:
-            yield f"{DATA}/{file.path}", _data_file(snapshot, fragment, file, decode)
+            yield f"{DATA}/{file.path}", _at_base(snapshot, file.base_id, _data_file(snapshot, fragment, file, decode))
         if fragment.deletion is not None:
-            yield fragment.deletion.path(fragment.id), _deletions(fragment, locations)
+            found = _deletions(fragment, locations)
+            yield fragment.deletion.path(fragment.id), _at_base(snapshot, fragment.deletion.base_id, found)
         yield from _sequences(fragment, locations)
     for index in manifest.indexes:
         if (reason := missing_column(snapshot, index)) is not None:
             yield index.name, [("corrupt", reason)]
+        try:
+            store, folder = locations.index_folder(index)
+            covered = fragments_of(index)
+        except LanceError as e:
+            yield index.name, [("corrupt", str(e))]
+            continue
+        if not index.files and index.name not in SYSTEM_INDEXES and covered and not store.walk(folder):
+            # Old writers did not list the files. An index without rows has none.
+            yield folder, _at_base(snapshot, index.base_id, [("missing", f"not found in {store.uri}")])
         for listed in index.files:
-            try:
-                store, folder = locations.index_folder(index)
-            except LanceError as e:
-                yield listed.path, [("corrupt", str(e))]
-                continue
-            yield f"{folder}/{listed.path}", check_size(store, f"{folder}/{listed.path}", listed.size)
+            yield f"{folder}/{listed.path}", _at_base(snapshot, index.base_id, check_size(store, f"{folder}/{listed.path}", listed.size))
     if manifest.transaction is None and manifest.transaction_file:
         path = f"{TRANSACTIONS}/{manifest.transaction_file}"
         yield path, check_size(snapshot.store, path, None)
+
+
+def _at_base(snapshot: Snapshot, base_id: int | None, found: Found) -> Found:
+    """The problems of a file at a base path: a missing one is to be looked for in another table."""
+    base = next((base for base in snapshot.manifest.base_paths if base.id == base_id), None)
+    if base is None:
+        return found
+    of = f"it is a file of {shown(base.path)}, which this clone or branch reads"
+    return [(kind, f"{message}; {of}" if kind == "missing" else message) for kind, message in found]
 
 
 def check_size(store: Store, path: str, expected: int | None) -> Found:

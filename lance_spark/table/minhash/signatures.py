@@ -21,31 +21,39 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class IndexedSignatures:
-    """How the texts are signed, the segments with signatures, by uuid, and the fragments of which they have all rows with tokens."""
+    """How the texts are signed, the segments with signatures, by uuid, and the fragments of which they have all rows with tokens.
+
+    The fragments `lost` are those of segments whose files cannot be read.
+    """
 
     parameters: MinHash
     segments: tuple[bytes, ...]
     covered: BitMap
+    lost: BitMap
 
 
 def indexed_signatures(snapshot: Snapshot, field: Field) -> IndexedSignatures | None:
-    """What the indexes of a column have; None if there is none that can be used. Segments with other parameters than the first are not."""
+    """What the indexes of a column have; None if there are none. Segments with other parameters than the first are not used.
+
+    Raises CorruptFileError or UnsupportedFeatureError for parameters that are not known: the manifest tells them.
+    """
     segments = segments_of(snapshot)
     first: MinHash | None = None
     used: list[bytes] = []
-    covered = BitMap()
+    covered, lost = BitMap(), BitMap()
     for segment in segments.searched("MINHASHLSH", field):
+        own = min_hash_of(segment.index.details, f"the details of index {segment.index.name!r}")
+        first = first or own
         try:
-            own = min_hash_of(segment.index.details, f"the details of index {segment.index.name!r}")
             check_signatures(segments.files(segment, field))
         except LanceError as e:
             _LOG.warning("%s: a segment of index %r is not used: %s", snapshot, segment.index.name, e)
+            lost |= segment.covered
             continue
-        first = first or own
         if own == first and not segment.covered & covered:
             used.append(segment.index.uuid)
             covered |= segment.covered
-    return None if first is None else IndexedSignatures(first, tuple(used), covered)
+    return None if first is None else IndexedSignatures(first, tuple(used), covered, lost - covered)
 
 
 def signatures_in(snapshot: Snapshot, field: Field, uuid: bytes) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -435,19 +435,10 @@ def with_tests(snapshot: Snapshot, condition: Condition) -> Condition:
 
 
 def _parameters(snapshot: Snapshot, path: Sequence[str]) -> TextParameters:
-    from lance_spark.index.text.analysis.parameters import UNINDEXED, parameters_of  # most scans ask for no words
-    from lance_spark.index.text.text_index import known_parameters
+    from lance_spark.index.text.analysis.parameters import UNINDEXED  # most scans ask for no words
+    from lance_spark.table.scan.text_parameters import text_parameters
 
-    segments = segments_of(snapshot)
-    if (field := segments.field(path)) is None:
+    field = segments_of(snapshot).field(path)
+    if field is None:
         return UNINDEXED  # a table of a namespace may lack the column
-    usable = [segments.files(segment, field) for segment in segments.searched("INVERTED", field)]
-    if usable and (found := known_parameters(usable)) is not None:
-        return found
-    # Of an index that covers no present rows, the manifest still tells the parameters.
-    named = [i for i in snapshot.manifest.indexes if _is_text_index(i) and tuple(i.fields[:1]) == (field.id,)]
-    return parameters_of(named[0].details, field.logical_type == "json", f"index {named[0].name!r}") if named else UNINDEXED
-
-
-def _is_text_index(index: IndexMetadata) -> bool:
-    return bool(index.details) and index.details_type.endswith(".InvertedIndexDetails")
+    return text_parameters(snapshot, field) or UNINDEXED

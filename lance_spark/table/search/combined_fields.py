@@ -22,10 +22,11 @@ _F = np.float32
 
 def combined_fields(query: CombinedFieldsQuery, columns: Sequence[TextColumn]) -> Scored:
     """The rows that have one of the words, or each, in any of the columns. Raises InvalidOptionError for columns that differ in tokens."""
-    parameters = [column.analyzer.parameters for column in columns if column.segments]
+    parameters = [column.parameters for column in columns if column.parameters is not None]
     if not parameters or any(p != parameters[0] for p in parameters):
         raise InvalidOptionError("the columns of combined_fields need a full-text index, with the same parameters in all of them")
-    tokens = columns[0].analyzer.query(query.text)[0]
+    analyzer = next(column.analyzer for column in columns if column.parameters is not None)
+    tokens = list(dict.fromkeys(analyzer.query(query.text)[0]))  # a word that is asked twice counts once, as in pylance
     each = [column.statistics(frozenset(tokens))[1] for column in columns]
     documents = max(statistics.documents for statistics in each)
     length = sum(_F(boost) * _F(statistics.tokens) for boost, statistics in zip(query.boosts, each)) / _F(max(documents, 1))

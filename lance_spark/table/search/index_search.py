@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark._proto import index_pb2
+from lance_spark.buffers.messages import parse_message
+from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
 from lance_spark.index.vector.best import Best, Heap
-from lance_spark.index.vector.index import open_index
-from lance_spark.table.scan.indexed import Segments, segments_of
+from lance_spark.index.vector.index import VectorIndex, open_index
+from lance_spark.index.vector.make.recipe import kind_in, metric_in
+from lance_spark.table.scan.indexed import Segment, Segments, segments_of
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.search.segments import SearchedSegment, search_together
 from lance_spark.table.versions.snapshot import Snapshot
 
+_NOTHING: Mapping[bytes, LanceError] = {}
 _ALLOWED_BYTES = 8 << 20
 """A filter that leaves more bytes of addresses is not sent to tasks: the index is searched in this process."""
 
@@ -106,7 +110,7 @@ class _Probes:
         self.heap.add(distances, addresses[found])
 
 
-def index_search(snapshot: Snapshot, nearest: Nearest, without: Set[bytes] = frozenset()) -> IndexSearch | None:
+def index_search(snapshot: Snapshot, nearest: Nearest, without: Mapping[bytes, LanceError] = _NOTHING) -> IndexSearch | None:
     """The index that a search of the column uses, the one that covers most rows; None if there is none with the metric.
 
     Segments with a uuid in `without`, and those that cannot be opened, are not used, with a warning.
@@ -125,17 +129,57 @@ def index_search(snapshot: Snapshot, nearest: Nearest, without: Set[bytes] = fro
     return max(found, key=lambda search: segments.live_rows(search.covered), default=None)
 
 
-def _opened(segments: Segments, nearest: Nearest, without: Set[bytes]) -> Iterator[SearchedSegment]:
+def _opened(segments: Segments, nearest: Nearest, without: Mapping[bytes, LanceError]) -> Iterator[SearchedSegment]:
     """The open segments of the column that have the metric of the search."""
     for segment in segments.searched("VECTOR", nearest.field):
         if segment.index.uuid in without:
             continue
-        try:
-            if (reason := segments.other_column(segment.index)) is not None:
-                raise CorruptFileError(reason)
-            index = open_index(segments.files(segment, nearest.field))
-        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-            segments.unused(segment.index, e)
-            continue
-        if nearest.metric in (None, index.metric):
+        index = _open(segments, segment, nearest)
+        if isinstance(index, LanceError):
+            segments.unused(segment.index, index)
+        elif nearest.metric in (None, index.metric):
             yield SearchedSegment(segment, index)
+
+
+def _open(segments: Segments, segment: Segment, nearest: Nearest) -> VectorIndex | LanceError:
+    """An open segment, or why it cannot be used."""
+    try:
+        if (reason := segments.other_column(segment.index)) is not None:
+            raise CorruptFileError(reason)
+        return open_index(segments.files(segment, nearest.field))
+    except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+        return e
+
+
+@dataclass(frozen=True)
+class LostSegment:
+    """A segment whose files cannot be used, so that its rows are compared with the query; `problem` says why."""
+
+    segment: Segment
+    problem: LanceError
+
+    @property
+    def metric(self) -> str:
+        """Its metric. Raises CorruptFileError if the manifest does not tell it, as that of old writers."""
+        index = self.segment.index
+        what = f"the details of the index {index.name!r}"
+        parse_message(index_pb2.VectorIndexDetails, index.details, what)
+        if kind_in(index.details) is None:
+            raise CorruptFileError(
+                f"index {index.name!r} cannot be read: {self.problem}; this file alone tells its metric: give the parameter 'metric', "
+                "or drop the index and create it again"
+            )
+        return metric_in(index.details)
+
+
+def lost_segments(snapshot: Snapshot, nearest: Nearest, without: Mapping[bytes, LanceError] = _NOTHING) -> list[LostSegment]:
+    """The segments of the column that a search would use, but for their files."""
+    if not nearest.use_index or nearest.several or not snapshot.manifest.indexes:
+        return []
+    segments = segments_of(snapshot)
+    found: list[LostSegment] = []
+    for segment in segments.searched("VECTOR", nearest.field):
+        problem = without.get(segment.index.uuid) or _open(segments, segment, nearest)
+        if isinstance(problem, LanceError):
+            found.append(LostSegment(segment, problem))
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.brute_force import exact_distances
-from lance_spark.table.search.index_search import index_search
+from lance_spark.table.search.index_search import index_search, lost_segments
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.search.vector_search import VectorSearch
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -23,7 +23,7 @@ def recall(snapshot: Snapshot, nearest: Nearest) -> float:
     Rows are compared by their distances: of several at the same distance, any may be found.
     """
     index = index_search(snapshot, nearest)
-    metric = nearest.metric or (index.metric if index else nearest.default_metric)
+    metric = VectorSearch(nearest).metric(index, lost_segments(snapshot, nearest))
     exact = replace(nearest, use_index=False, metric=metric)
     wanted = found = 0
     with in_use(snapshot):

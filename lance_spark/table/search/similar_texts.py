@@ -108,7 +108,7 @@ class SimilarTexts:
     def _others(self, snapshot: Snapshot, index: IndexedSignatures | None) -> frozenset[int]:
         """The fragments whose texts are signed by the search."""
         if self.fast_search:
-            return frozenset()
+            return frozenset(() if index is None else index.lost)
         return frozenset(i for i in snapshot.manifest.lazy_fragments.ids.tolist() if index is None or i not in index.covered)
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -21,14 +21,14 @@ from lance_spark.index.text.conditions import documents_of
 from lance_spark.index.text.match import Found
 from lance_spark.index.text.memory_part import MemoryPart
 from lance_spark.index.text.postings import Part
-from lance_spark.index.text.text_index import TextIndex, known_parameters, open_text_index
+from lance_spark.index.text.text_index import TextIndex, open_text_index
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.predicate import Predicate
 from lance_spark.predicate.evaluate import raw_values
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.text_parameters import text_parameters
 from lance_spark.table.search.text_query import field_of
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -50,20 +50,24 @@ class Scored:
 
 
 class TextColumn:
-    """A column in a search. The rows that no segment covers must satisfy the `predicate`.
+    """A column in a search: all its rows, since the scores of those that a filter leaves depend on the others.
 
-    Segments whose uuids are in `without` are not used; with `fast_search`, only rows in segments are searched.
+    Segments whose uuids are in `without` cannot be used: their rows are read. With `fast_search`, only rows in segments are searched,
+    which these are, too. Raises UnsupportedFeatureError or CorruptFileError if it is not known how the texts are split.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, name: str, predicate: Predicate | None, fast_search: bool, without: Set[bytes] = frozenset()
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, name: str, fast_search: bool, without: Mapping[bytes, DamagedSegmentError]) -> None:
         self.path, self.field = field_of(snapshot.manifest.schema, name)
-        self._snapshot, self._predicate, self._fast_search = snapshot, predicate, fast_search
+        self._snapshot, self._fast_search = snapshot, fast_search
         self._wanted: set[str] = set()
+        told = text_parameters(snapshot, self.field)
         found = segments_of(snapshot).searched("INVERTED", self.field)
         self.segments = [(segment, self._opened(segment)) for segment in found if segment.index.uuid not in without]
         self._left_out = [segment for segment in found if segment.index.uuid in without]
+        self.parameters = self.segments[0][1].parameters if self.segments else told
+        """The parameters of its full-text index; None if it has none."""
+        self.damage = next((without[segment.index.uuid] for segment in self._left_out), None)
+        """Why a segment cannot be used."""
 
     def _opened(self, segment: Segment) -> TextIndex:
         segments = segments_of(self._snapshot)
@@ -75,15 +79,7 @@ class TextColumn:
     @cached_property
     def analyzer(self) -> Analyzer:
         """How texts are split into tokens: as in the index, also if it cannot be used otherwise, or as pylance does without one."""
-        if not self.segments:
-            segments = segments_of(self._snapshot)
-            parameters = known_parameters([segments.files(segment, self.field) for segment in self._left_out])
-            with suppress(UnsupportedFeatureError):  # a tokenizer that is not supported
-                return Analyzer(parameters or UNINDEXED)
-            return Analyzer(UNINDEXED)
-        segment, index = self.segments[0]
-        with damaged(segment.index):
-            return Analyzer(index.parameters)
+        return Analyzer(self.parameters or UNINDEXED)
 
     @property
     def has_positions(self) -> bool:
@@ -103,7 +99,7 @@ class TextColumn:
     def others(self) -> frozenset[int]:
         """The fragments whose rows are searched without an index."""
         if self._fast_search:
-            return frozenset()
+            return frozenset(BitMap().union(*(segment.covered for segment in self._left_out)) - self.covered)
         return frozenset(f.id for f in self._snapshot.manifest.fragments if f.id not in self.covered)
 
     @cached_property
@@ -119,7 +115,7 @@ class TextColumn:
     def _read_others(self) -> Iterator[tuple[np.ndarray, Sequence[Tokens]]]:
         if not self.others:
             return
-        plan = ScanPlan((quoted(self.path), _ADDRESS), self._predicate, fragments=self.others)
+        plan = ScanPlan((quoted(self.path), _ADDRESS), fragments=self.others)
         column = Column(self.path, self.field.type)
         for task in plan_tasks(self._snapshot, plan):
             for batch in task.read():

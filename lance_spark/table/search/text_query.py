@@ -149,7 +149,7 @@ class _Parameters:
         return given
 
     def columns(self) -> tuple[str, ...]:
-        """Names of columns, without those that are there twice."""
+        """Names of columns."""
         given = self.needed("columns")
         if isinstance(given, str) or not isinstance(given, Sequence) or not given or not all(isinstance(c, str) for c in given):
             raise self._wrong("columns", "a list of names of columns", given)
@@ -249,6 +249,8 @@ def _multi_match(given: _Parameters, depth: int) -> TextQuery:
 
 def _combined_fields(given: _Parameters, depth: int) -> TextQuery:
     columns = given.columns()
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise InvalidOptionError(f"the columns of combined_fields must differ, but {twice[0]!r} is there twice; give it a higher boost")
     return CombinedFieldsQuery(given.text(), columns, given.boosts(len(columns), 1), given.needs_all())
 
 

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.text.best import best
 from lance_spark.index.text.bm25 import Statistics
 from lance_spark.index.text.conditions import distance, fixed_start, plain_words
@@ -81,6 +81,11 @@ def _expanded(query: MatchQuery, column: TextColumn) -> dict[int, list[Word]]:
 
     As in pylance, the tokens of all words are counted together.
     """
+    if column.damage is not None:
+        raise CorruptFileError(
+            f"similar words are searched for in an index only, but a segment of index {column.damage.index.name!r} of column "
+            f"{column.field.name!r} cannot be read: {column.damage}; drop the index and create it again, or search without fuzziness"
+        )
     is_json = column.analyzer.is_json
     tokens, places = plain_words(query.text, is_json)
     expanded: dict[int, list[Word]] = {}

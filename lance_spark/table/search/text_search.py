@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,9 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lance_spark.table.search.hits import Hits
-    from lance_spark.table.search.text_column import Scored
+    from lance_spark.table.search.text_column import Scored, TextColumn
 
+Answer = TypeVar("Answer")
 SCORE = pa.field("_score", pa.float32())
 
 
@@ -76,29 +77,30 @@ class TextSearch:
         return plan.offset + plan.limit
 
     def _scored(self, snapshot: Snapshot, plan: ScanPlan) -> Scored:
-        """The rows that satisfy the query. It is searched for again without a segment that turns out to be damaged."""
-        from lance_spark.index.damaged import DamagedSegmentError
-        from lance_spark.table.search.text_column import TextColumn
+        """The rows that satisfy the query."""
         from lance_spark.table.search.text_scores import scored
 
         query = with_columns(self.query, indexed_columns(snapshot))
+        return self._searched(snapshot, query, lambda columns: scored(query, columns, self._most(plan)))
+
+    def _searched(self, snapshot: Snapshot, query: TextQuery, ask: Callable[[Mapping[str, TextColumn]], Answer]) -> Answer:
+        """What `ask` says about the columns of the query. It is asked again without a segment that turns out to be damaged."""
+        from lance_spark.index.damaged import DamagedSegmentError
+        from lance_spark.table.search.text_column import TextColumn
+
         names = dict.fromkeys(name for leaf in leaves(query) for name in columns_of(leaf))
-        predicate, without = plan.predicate if self._filters_first(plan) else None, set[bytes]()
+        without: dict[bytes, DamagedSegmentError] = {}
         while True:
             try:
-                columns = {name: TextColumn(snapshot, name, predicate, self.fast_search, without) for name in names}
-                return scored(query, columns, self._most(plan))
+                return ask({name: TextColumn(snapshot, name, self.fast_search, without) for name in names})
             except DamagedSegmentError as e:
                 segments_of(snapshot).unused(e.index, e)
-                without.add(e.index.uuid)
+                without[e.index.uuid] = e
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
         """See `search.Query`."""
-        from lance_spark.table.search.text_column import TextColumn
-
         query = with_columns(self.query, indexed_columns(snapshot))
-        names = dict.fromkeys(name for leaf in leaves(query) for name in columns_of(leaf))
-        columns = {name: TextColumn(snapshot, name, None, self.fast_search) for name in names}
+        columns = self._searched(snapshot, query, dict)
         filtered = (
             "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self._filters_first(plan) else 'after'} the search)"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lance_spark.errors import LanceError
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan
@@ -20,7 +21,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 if TYPE_CHECKING:
     from lance_spark.index.vector.best import Best
     from lance_spark.table.search.hits import Hits
-    from lance_spark.table.search.index_search import IndexSearch
+    from lance_spark.table.search.index_search import IndexSearch, LostSegment
 
 DISTANCE = pa.field("_distance", pa.float32())
 QUERY_INDEX = pa.field("query_index", pa.int32(), nullable=False)
@@ -60,35 +61,36 @@ class VectorSearch:
         # What reads files is imported late: it loads the decoders.
         from lance_spark.index.damaged import DamagedSegmentError
         from lance_spark.table.search.hits import Hits
-        from lance_spark.table.search.index_search import index_search
 
-        damaged: set[bytes] = set()
+        damaged: dict[bytes, LanceError] = {}
         while True:
             try:
-                found = [best.found() for best in self._best(snapshot, plan, index_search(snapshot, self.nearest, damaged))]
+                found = [best.found() for best in self._best(snapshot, plan, damaged)]
                 break
             except DamagedSegmentError as e:
                 segments_of(snapshot).unused(e.index, e)
-                damaged.add(e.index.uuid)
+                damaged[e.index.uuid] = e
         columns = [pa.array(np.concatenate([distances for distances, _ in found]))]
         if self.nearest.many:
             columns.insert(0, pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(rows) for _, rows in found])))
         hits = Hits(np.concatenate([rows for _, rows in found]), pa.Table.from_arrays(columns, schema=self.columns))
         return hits if self.prefilter else hits.where(snapshot, plan.predicate)
 
-    def _best(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch | None) -> Sequence[Best]:
+    def _best(self, snapshot: Snapshot, plan: ScanPlan, damaged: Mapping[bytes, LanceError]) -> Sequence[Best]:
         """The best rows of each query."""
         from lance_spark.index.vector.best import Best
         from lance_spark.table.search.brute_force import search
+        from lance_spark.table.search.index_search import index_search, lost_segments
 
         nearest = self.nearest
         best = [Best(nearest.k, nearest.distance_range) for _ in range(nearest.searches)]
-        others = self.others(snapshot, index)
+        index, lost = index_search(snapshot, nearest, damaged), lost_segments(snapshot, nearest, damaged)
+        metric, others = self.metric(index, lost), self.others(snapshot, index, lost)
         if index is not None:
             self._search_index(snapshot, plan, index, best, bool(others))
         if others is None or others:
             predicate = plan.predicate if self.prefilter else None
-            search(snapshot, nearest, self.metric(index), predicate, others, best, self.runner)
+            search(snapshot, nearest, metric, predicate, others, best, self.runner)
         return best
 
     def _search_index(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch, best: Sequence[Best], among_others: bool) -> None:
@@ -113,24 +115,25 @@ class VectorSearch:
 
     def bytes_compared(self, snapshot: Snapshot) -> int:
         """About how many bytes of codes and vectors the search compares with queries."""
-        from lance_spark.table.search.index_search import index_search
+        from lance_spark.table.search.index_search import index_search, lost_segments
 
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
         total = 0.0
         for searched in () if index is None else index.segments:
             share = searched.first_probes(nearest) / max(len(searched.index.partitions), 1)
             total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
-        others = self.others(snapshot, index)
+        others = self.others(snapshot, index, lost_segments(snapshot, nearest))
         rows = sum(rows for fragment, rows in live_by_id(snapshot).items() if others is None or fragment in others)
         return int(total) + rows * nearest.queries.nbytes
 
-    def others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int] | None:
+    def others(self, snapshot: Snapshot, index: IndexSearch | None, lost: Sequence[LostSegment]) -> frozenset[int] | None:
         """The fragments whose vectors are compared with the query (None: all): those with rows that the index does not cover.
 
-        Of lists of vectors, these are also the rows that an index covers: it is not searched.
+        Of lists of vectors, these are also the rows that an index covers: it is not searched. The rows of `lost` segments, too.
         """
         if self.fast_search:
-            return frozenset(BitMap().union(*(s.covered for s in self._of_lists(snapshot))))
+            unsearched = (*self._of_lists(snapshot), *(own.segment for own in lost))
+            return frozenset(BitMap().union(*(s.covered for s in unsearched)) - (BitMap() if index is None else index.covered))
         if index is None:
             return None
         return frozenset(fragment for fragment, rows in live_by_id(snapshot).items() if rows and fragment not in index.covered)
@@ -140,19 +143,24 @@ class VectorSearch:
         nearest = self.nearest
         return segments_of(snapshot).searched("VECTOR", nearest.field) if nearest.several and nearest.use_index else ()
 
-    def metric(self, index: IndexSearch | None) -> str:
-        """The metric of the search: the requested one, or else that of the index, or else that of the type."""
-        return self.nearest.metric or (index.metric if index else self.nearest.default_metric)
+    def metric(self, index: IndexSearch | None, lost: Sequence[LostSegment]) -> str:
+        """The metric of the search: the requested one, or else that of the index, also of a lost one, or else that of the type."""
+        if self.nearest.metric is not None:
+            return self.nearest.metric
+        if index is not None:
+            return index.metric
+        return lost[0].metric if lost else self.nearest.default_metric
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
         """See `search.Query`."""
-        from lance_spark.table.search.index_search import index_search
+        from lance_spark.table.search.index_search import index_search, lost_segments
 
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
-        others = self.others(snapshot, index)
+        lost = lost_segments(snapshot, nearest)
+        others = self.others(snapshot, index, lost)
         live = live_by_id(snapshot)
         text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
-        lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index)}", f"filter: {text}"]
+        lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index, lost)}", f"filter: {text}"]
         for searched in () if index is None else index.segments:
             name, covered = searched.segment.index.name, searched.segment.covered
             first, there = searched.first_probes(nearest), len(searched.index.partitions)

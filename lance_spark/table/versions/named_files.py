@@ -52,6 +52,11 @@ class NamedFiles:
         if manifest.transaction_file and None in base_ids:
             self.files.add(f"{TRANSACTIONS}/{manifest.transaction_file}")
 
+    @property
+    def keys(self) -> set[str]:
+        """All that is referenced. No path of a data file, after its slash, is that of another file or folder."""
+        return {*(f"/{path}" for path in self.data), *self.files, *self.folders}
+
     def __contains__(self, path: str) -> bool:
         """True if a file, or a folder that contains it, is referenced."""
         data, folder = _keys(path)
@@ -81,8 +86,7 @@ class ForgottenFiles:
         """Add the files of a version. Versions must be added in ascending order."""
         named = NamedFiles()
         named.add(manifest, {None})
-        # No path of a data file is that of another file, which is below the root, or a folder's.
-        keys = [*(f"/{path}" for path in named.data), *named.files, *named.folders]
+        keys = named.keys
         self._first = {**dict.fromkeys(keys, version), **self._first}
         self._last.update(dict.fromkeys(keys, version))
 

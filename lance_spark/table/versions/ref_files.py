@@ -1,7 +1,7 @@
 """Tags, branches and clones of a table: JSON files in the folder `_refs` of its root that reference versions.
 
-Implements the branch and tag page of the table specification. A branch is a table of its own in `tree/<branch>`. Clones are recorded
-in `_refs/clones`, an extension of the specification, so that a cleanup keeps the files that they read.
+Implements the branch and tag page of the table specification. A branch is a table of its own in `tree/<branch>`. A clone is a tag, see
+`table.versions.clones`; lance-spark 0.1 recorded clones in `_refs/clones` instead, which only its own cleanups respect.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ from lance_spark.storage.store import Store
 TAGS = "_refs/tags"
 BRANCHES = "_refs/branches"
 CLONES = "_refs/clones"
+CLONE_TAG = "lance_spark.clone."
+"""How the names of tags begin that hold the version that a clone reads."""
+CLONE_URI = "lance_spark.clone_uri"
+"""The key of such a tag's metadata with the URI of the clone."""
 MAIN = "main"
 _LOG = logging.getLogger(__name__)
 _Ref = TypeVar("_Ref")
@@ -89,9 +93,9 @@ class BranchList(Named[Branch]):
 
 @dataclass(frozen=True)
 class CloneRecord:
-    """A clone, which reads files of `version` of `branch` of this table. `id` is the uuid of the transaction that created it."""
+    """A clone, which reads files of `version` of `branch` of this table. `path` is that of the file in which it is recorded."""
 
-    id: str
+    path: str
     uri: str
     version: int
     branch: str | None
@@ -167,9 +171,11 @@ def branches(store: Store) -> BranchList:
 def clones(store: Store) -> list[CloneRecord]:
     """The recorded clones, including those that no longer exist. `uri` is "" if the record has none.
 
-    A record without a valid version keeps no files; it is skipped with a warning.
+    A record of lance-spark 0.1 without a valid version keeps no files; it is skipped with a warning.
     """
-    return [clone for clone in _read_all(store, CLONES, _read_clone) if clone is not None]
+    old = [clone for clone in _read_all(store, CLONES, _read_clone) if clone is not None]
+    holding = [tag for tag in tags(store).values() if tag.name.startswith(CLONE_TAG)]
+    return [*old, *(CloneRecord(_path(TAGS, t.name), t.metadata.get(CLONE_URI, ""), t.version, t.branch) for t in holding)]
 
 
 def put_tag(store: Store, tag: Tag, *, new: bool) -> None:
@@ -193,11 +199,6 @@ def put_branch(store: Store, branch: Branch, *, new: bool) -> None:
     _put(store, BRANCHES, branch.name, content, new)
 
 
-def put_clone(store: Store, clone: CloneRecord) -> None:
-    """Record a clone."""
-    _put(store, CLONES, clone.id, {"uri": clone.uri, "version": clone.version, "branch": clone.branch}, new=False)
-
-
 def delete_tag(store: Store, name: str) -> None:
     """Remove a tag, even if its file is invalid. Raises VersionNotFoundError if it does not exist."""
     check_tag_name(name)
@@ -210,11 +211,6 @@ def delete_branch(store: Store, name: str) -> None:
     """Remove the record of a branch, but none of its files."""
     check_branch_name(name)
     store.delete(_path(BRANCHES, name))
-
-
-def delete_clone(store: Store, id: str) -> None:
-    """Remove the record of a clone."""
-    store.delete(_path(CLONES, id))
 
 
 def _put(store: Store, folder: str, name: str, content: dict[str, Any], new: bool) -> None:
@@ -287,7 +283,7 @@ def _read_clone(store: Store, name: str, path: str) -> CloneRecord | None:
         _LOG.warning("skipping an invalid record of a clone: %s", e)
         return None
     uri = content.get("uri")
-    return CloneRecord(name, uri if isinstance(uri, str) else "", version, branch)
+    return CloneRecord(path, uri if isinstance(uri, str) else "", version, branch)
 
 
 def _size(content: dict[str, Any], store: Store, path: str) -> int | None:

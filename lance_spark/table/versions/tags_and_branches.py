@@ -18,6 +18,7 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_clone
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.ref_files import Branch, BranchList, Tag, TagList
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, of_same_table, open_snapshot
@@ -150,6 +151,7 @@ class Branches:
             if known is not None:
                 refs.put_branch(root, known, new=False)
             raise
+        drop_tags_of_gone_clones(root, branch, allow)
         manifests = external(root.at(f"{root.uri}/{folder}"))
         remembered = manifests is not None and manifests.forget()
         if known is None and not files and not remembered:
@@ -161,27 +163,14 @@ class Branches:
 
 def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> None:
     users = [f"branch {b.name!r}" for b in refs.branches(root).values() if b.parent_branch == branch]
-    users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
+    users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch and not is_clone(t.name)]
     users += [
-        f"clone {shown(c.uri)!r} (recorded in {refs.CLONES}/{c.id}.json)"
+        f"clone {shown(c.uri)!r} (recorded in {c.path})"
         for c in refs.clones(root)
         if c.branch == branch and clone_exists(root, c.uri, allow_other_stores)
     ]
     if users:
         raise RefConflictError(f"{root.uri}/{refs.branch_folder(branch)} is still used by {', '.join(users)}; remove them first")
-
-
-def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bool:
-    """True if the clone at `uri`, which is recorded in the table at `store`, still exists or its state is unknown.
-
-    The state is unknown if the location cannot be accessed, if `uri` is not normalised, or if it is in another store. Other stores are
-    only accessed with `allow_other_stores`, because they would receive the credentials of this one.
-    """
-    with contextlib.suppress(LanceError):
-        there = store.at(uri)
-        if there.uri == uri and (allow_other_stores or there.location.is_in_store_of(store.location)):
-            return any(entry.name.endswith(".manifest") for entry in there.list(VERSIONS))
-    return True
 
 
 def _files_of_branch(root: Store, branch: str, others: Mapping[str, Branch]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,13 @@ from lance_spark.spark.types import stored
 from lance_spark.table.backfill.code_version import version_of
 from lance_spark.table.backfill.commit import Commits
 from lance_spark.table.backfill.function import LanceFunction, OnError, as_function
-from lance_spark.table.backfill.plan import Request, make_job, plan_shares
+from lance_spark.table.backfill.plan import Request
 from lance_spark.table.backfill.results import result_file
+from lance_spark.table.backfill.rounds import Backfilled, Rounds
 from lance_spark.table.backfill.state import with_columns
 from lance_spark.table.backfill.work import Job, Share, ShareDone, run_share
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.maintenance.progress import bar
-from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.job import run_tasks
 from lance_spark.verbs.target import Target
@@ -36,22 +36,6 @@ _FAILURES = 3
 """Jobs that lose a worker in a row, without a result in between, after which the error is raised."""
 _LOST = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Executor heartbeat timed out")
 _SPARK_TASKS_PER_CORE = 16
-
-
-@dataclass(frozen=True)
-class Backfilled:
-    """The result of a backfill. `version` is the table's latest version.
-
-    `num_rows` have got a result in `num_commits` commits: the function has computed `num_computed_rows` now, of which `num_failed_rows`
-    failed, and earlier runs that were stopped the others. `function_version` is the version that is recorded with them.
-    """
-
-    version: int
-    num_rows: int = 0
-    num_computed_rows: int = 0
-    num_failed_rows: int = 0
-    num_commits: int = 0
-    function_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,65 +87,43 @@ def backfill(target: Target, asked: Backfill, options: WriteOptions) -> Backfill
     assert version is not None
     assert inputs is not None
     request = Request(function, version, asked.where, asked.on_error, asked.checkpoint, asked.num_tasks)
+    column = _new_column(asked.column, function.data_type)
+    with_columns(with_own_ids(target.latest()), asked.column, column, inputs)
     run = _Run(target, asked, request, options)
-    with_columns(with_own_ids(target.latest()), asked.column, _new_column(asked.column, function.data_type), inputs)
-    run.until_done(inputs)
-    return replace(run.done, version=target.latest().version, function_version=version)
+    done = run.until_done()
+    return replace(done, version=target.latest().version, function_version=version)
 
 
 @dataclass
 class _Run:
-    """One call, with the sums so far."""
+    """One call, whose rounds are Spark jobs."""
 
     target: Target
     asked: Backfill
     request: Request
     options: WriteOptions
-    done: Backfilled = field(default_factory=lambda: Backfilled(0))
     _has_progressed: bool = False
 
-    def round(self, inputs: tuple[str, ...]) -> bool:
-        """Compute what the latest version lacks. True if rows of it still lack a result, mostly because others have changed fragments."""
-        snapshot, job, commits = self._begin(inputs)
-        commits.collect(final=True)  # what an earlier run has finished but not committed
-        if commits.count:
-            self._add(commits)
-            snapshot, job, commits = self._begin(inputs)
-        cores = self.target.cores()
-        shares = plan_shares(snapshot, job, self.request, commits.verified, cores)
-        try:
-            shares_done = self._run(shares, job, commits, cores) if shares else []
-        finally:
-            commits.collect(final=True)
-            self._add(commits)
-        self._note_complete(shares_done, shares, commits)
-        computed = sum(done.computed for done in shares_done)
-        failed = sum(done.failed for done in shares_done)
-        self.done = replace(
-            self.done, num_computed_rows=self.done.num_computed_rows + computed, num_failed_rows=self.done.num_failed_rows + failed
-        )
-        # A share that was to write a fragment's file may have been lost with its worker.
-        unwritten = {done.fragment for done in shares_done if done.pending} - commits.committed
-        return bool(commits.lost | unwritten)
-
-    def _begin(self, inputs: tuple[str, ...]) -> tuple[Snapshot, Job, Commits]:
-        snapshot, columns = with_columns(with_own_ids(self.target.latest()), self.asked.column, None, inputs)
-        job, verified = make_job(snapshot, columns, self.request, self.options)
-        return snapshot, job, Commits(snapshot, job, self.options, verified, self.asked.fragments_per_commit)
-
-    def _add(self, commits: Commits) -> None:
-        self.done = replace(self.done, num_rows=self.done.num_rows + commits.rows, num_commits=self.done.num_commits + commits.count)
-
-    def until_done(self, inputs: tuple[str, ...]) -> None:
+    def until_done(self) -> Backfilled:
         """Compute in rounds, until there is nothing left of what was there at the beginning."""
+        cores = self.target.cores()
+        rounds = Rounds(
+            self.target.latest,
+            self.asked.column,
+            self.request,
+            self.options,
+            self.asked.fragments_per_commit,
+            cores,
+            partial(self._run, cores=cores),
+        )
         failures, conflicts = 0, 0
         while True:
-            before = self.done.num_rows
+            before = rounds.done.num_rows
             try:
-                if not self.round(inputs):
-                    return
+                if not rounds.round():
+                    return rounds.done
             except Exception as e:
-                failures = 0 if self.done.num_rows > before or self._has_progressed else failures + 1
+                failures = 0 if rounds.done.num_rows > before or self._has_progressed else failures + 1
                 if not _is_lost_worker(e) or failures >= _FAILURES:
                     raise
                 continue
@@ -206,20 +168,6 @@ class _Run:
         if failed:
             raise failed[0]
         return found
-
-    def _note_complete(self, done: Sequence[ShareDone], shares: Sequence[Share], commits: Commits) -> None:
-        """Note the fragments whose rows have all been compared, and those of which all rows have a result."""
-        latest = self.target.latest().manifest.lazy_fragments
-        commits.forget_removed(set(latest.ids.tolist()))
-        if self.request.where is not None or not done:
-            return
-        failed = {one.fragment for one in done if one.failed}
-        pending = {one.fragment for one in done if one.pending}
-        before = {share.fragment.id: share.fragment for share in shares}
-        now = latest.of_ids(before)
-        same = [f for i, f in now.items() if i in commits.committed or (i not in pending and f.files == before[i].files)]
-        commits.verified.note({i: "" if i in failed else self.request.version for i in before}, same)
-        commits.verified.tidy(latest)
 
 
 def _is_lost_worker(e: Exception) -> bool:

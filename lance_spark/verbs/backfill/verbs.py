@@ -13,8 +13,9 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.source import IDENTITY
 from lance_spark.storage.location import absolute
 from lance_spark.table.backfill.function import OnError
+from lance_spark.table.backfill.rounds import Backfilled
 from lance_spark.table.backfill.state import state_of
-from lance_spark.verbs.backfill.run import Backfill, Backfilled, backfill
+from lance_spark.verbs.backfill.run import Backfill, backfill
 from lance_spark.verbs.target import Target, given
 
 

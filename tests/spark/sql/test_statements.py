@@ -357,6 +357,20 @@ def test_a_table_is_cloned_into_a_catalog_and_to_a_path(own: Lake, uri: str, sql
     assert own.sql("SHOW TABLES IN lance.ns LIKE 'wrong'") == []
 
 
+def test_a_dropped_clone_releases_the_version_of_its_source(own: Lake, uri: str) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id FROM range(3)")
+    own.sql("CREATE TABLE lance.ns.c SHALLOW CLONE lance.ns.t")
+    own.sql(f"CREATE TABLE lance.`{uri}` SHALLOW CLONE lance.ns.t")
+    own.sql(f"CALL lance.system.shallow_clone('ns.t', '{uri}-2')")
+    source = Dataset.open(own.location("ns.t"))
+    assert len(source.tags.list()) == 3
+    own.sql("DROP TABLE lance.ns.c")
+    own.sql(f"DROP TABLE lance.`{uri}`")
+    assert len(source.tags.list()) == 1
+    own.sql(f"DROP TABLE lance.`{uri}-2`")
+    assert source.tags.list() == {}
+
+
 def test_constraints_hold_for_writes_of_spark(own: Lake, sql: Sql, uri: str) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, double(id) AS price FROM range(3)")
     own.spark.range(3).selectExpr("id", "double(id) AS price").write.format("lance").mode("append").save(uri)

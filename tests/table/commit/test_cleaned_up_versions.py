@@ -18,6 +18,7 @@ from lance_spark.errors import CommitConflictError
 from lance_spark.metadata.deletion_file import write_deletions
 from lance_spark.metadata.manifest import BasePath, Fragment, IndexMetadata
 from lance_spark.metadata.operations import (
+    CONSTRAINT,
     CreateIndex,
     DataReplacement,
     DataReplacementGroup,
@@ -39,6 +40,7 @@ from lance_spark.metadata.operations import (
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.storage.store import Store
+from lance_spark.table.changes import alter
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.write import write
 
@@ -112,6 +114,7 @@ OTHER_COLUMNS: dict[str, Change] = {
     "a column that was dropped": lambda uri: Dataset.open(uri).drop_columns(["b"]),
     "a column that was renamed": lambda uri: Dataset.open(uri).alter_columns({"path": "b", "name": "c"}),
     "no nulls any more": lambda uri: Dataset.open(uri).alter_columns({"path": "b", "nullable": False}),
+    "a constraint": lambda uri: alter.add_constraint(Dataset.open(uri).snapshot, "small", "a < 90"),
 }
 
 
@@ -191,6 +194,7 @@ OPERATIONS: dict[str, Callable[[Dataset], Operation]] = {
     "forbid nulls": lambda ds: Project(schema_of(ds)),
     "overwrite": lambda ds: Overwrite(written(ds, 10), schema_of(ds), {"k": "mine"}),
     "config": lambda ds: UpdateConfig(UpdateMap({"k": "mine"})),
+    "constraint": lambda ds: UpdateConfig(UpdateMap({CONSTRAINT + "mine": "a < 15"})),
     "all config": lambda ds: UpdateConfig(UpdateMap({"k": "mine"}, replace=True)),
     "metadata": lambda ds: UpdateConfig(table_metadata_updates=UpdateMap({"k": "mine"})),
     "field metadata": lambda ds: UpdateConfig(field_metadata_updates={0: UpdateMap({"k": "mine"})}),
@@ -200,19 +204,22 @@ OPERATIONS: dict[str, Callable[[Dataset], Operation]] = {
 }
 
 UNSEEN: dict[str, tuple[Change, set[str]]] = {
-    "an append": (lambda uri: Dataset.write(uri, rows(20), "append"), {"upsert", "merge", "forbid nulls"}),
-    "other rows": (lambda uri: Dataset.open(uri).delete("a = 11"), {"upsert", "rewrite", "replace", "merge", "forbid nulls"}),
+    "an append": (lambda uri: Dataset.write(uri, rows(20), "append"), {"upsert", "merge", "forbid nulls", "constraint"}),
+    "other rows": (
+        lambda uri: Dataset.open(uri).delete("a = 11"),
+        {"upsert", "rewrite", "replace", "merge", "forbid nulls", "constraint"},
+    ),
     "the same row": (
         lambda uri: Dataset.open(uri).delete("a = 10"),
-        {"delete", "update", "upsert", "rewrite", "replace", "merge", "forbid nulls"},
+        {"delete", "update", "upsert", "rewrite", "replace", "merge", "forbid nulls", "constraint"},
     ),
     "its fragment": (
         lambda uri: Dataset.open(uri).delete("a >= 10"),
-        {"delete", "update", "upsert", "rewrite", "replace", "index", "merge", "forbid nulls"},
+        {"delete", "update", "upsert", "rewrite", "replace", "index", "merge", "forbid nulls", "constraint"},
     ),
     "a new column": (
         lambda uri: Dataset.open(uri).add_columns(pa.field("c", pa.int8())),
-        OPERATIONS.keys() - {"overwrite", "config", "all config", "metadata", "reserve", "restore", "base"},
+        OPERATIONS.keys() - {"overwrite", "config", "constraint", "all config", "metadata", "reserve", "restore", "base"},
     ),
     "an index": (
         lambda uri: lance.dataset(uri).create_scalar_index("b", "BTREE"),
@@ -220,9 +227,13 @@ UNSEEN: dict[str, tuple[Change, set[str]]] = {
     ),
     "the same key": (lambda uri: Dataset.open(uri).update_config({"k": "theirs"}), {"upsert", "overwrite", "config", "all config"}),
     "another key": (lambda uri: Dataset.open(uri).update_config({"l": "theirs"}), {"upsert", "all config"}),
+    "a constraint": (
+        lambda uri: alter.add_constraint(Dataset.open(uri).snapshot, "small", "a < 90"),
+        {"update", "upsert", "replace", "merge", "project", "forbid nulls", "overwrite", "all config"},
+    ),
     "an overwrite": (
         lambda uri: Dataset.write(uri, rows(0), "overwrite"),
-        {"delete", "update", "upsert", "rewrite", "replace", "index", "merge", "forbid nulls", "overwrite"},
+        {"delete", "update", "upsert", "rewrite", "replace", "index", "merge", "forbid nulls", "overwrite", "constraint"},
     ),
 }
 

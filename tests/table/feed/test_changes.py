@@ -118,6 +118,84 @@ def test_row_ids_tell_which_images_belong_together(uri: str) -> None:
     assert {before[i]: after[i] for i in before} == {"c": "c!", "d": "d!"}
 
 
+@pytest.mark.parametrize("stable", [True, False])
+def test_the_first_values_of_a_column_without_files_are_updates(tmp_path: Path, stable: bool) -> None:
+    uri = str(tmp_path / "n.lance")
+    rows = pa.table({"id": [1, 2, 3], "s": ["a" * 50] * 3})
+    Dataset.write(uri, rows, enable_stable_row_ids=stable)
+    table = Dataset.open(uri).add_columns(pa.field("n", pa.int32())).update({"n": "cast(7 as int)"}, "id >= 2")
+    assert table.history(1)[0].operation == "Update"
+    for net in (False, True) if stable else (False,):
+        found = [(row["id"], row["n"], row["_change_type"]) for row in table.changes(2, net=net).to_table().to_pylist()]
+        before, after = [(i, None, "update_preimage") for i in (2, 3)], [(i, 7, "update_postimage") for i in (2, 3)]
+        assert found == before + after
+
+
+def test_net_changes_are_from_the_version_begin_to_the_version_end(uri: str) -> None:
+    """A row changes while one of its columns is dropped, and a restore brings the column back."""
+    Dataset.open(uri).drop_columns(["s"]).update({"id": "id + 10"}, "id <= 2")
+    table = Dataset.open(uri, version=1).restore().update({"id": "20"}, "id = 2")
+    assert changed(table, 1, net=True) == [(2, "b", "update_preimage", 5), (20, "b", "update_postimage", 5)]
+    table = Dataset.write(uri, pa.table({"id": [5], "s": ["e"]}), mode="append").add_columns({"t": "concat(s, '!')"})
+    found = table.changes(5, net=True).to_table().to_pylist()
+    assert [(row["id"], row["t"], row["_commit_version"]) for row in found] == [(5, "e!", 6)]
+
+
+def test_values_stay_through_casts_restores_and_drops(uri: str) -> None:
+    table = Dataset.open(uri).alter_columns({"path": "id", "data_type": pa.int32()}).update({"id": "id + 10"}, "id = 1")
+    assert table.version == 3
+    Dataset.open(uri, version=1).restore().drop_columns(["id"])
+    table = Dataset.open(uri, version=1).restore()
+    assert [(i, kind, version) for i, _, kind, version in changed(table, 1)] == [
+        (1, "update_preimage", 3),
+        (11, "update_postimage", 3),
+        (11, "update_preimage", 4),
+        (1, "update_postimage", 4),
+    ]
+
+
+def test_a_column_that_is_cast_and_renamed_at_once_is_the_same(uri: str) -> None:
+    table = Dataset.open(uri).update({"id": "20"}, "id = 2")
+    table = table.alter_columns({"path": "id", "name": "key", "data_type": pa.int32()})
+    assert table.changes(1).to_table()["key"].to_pylist() == [2, 20]
+
+
+def test_values_are_cast_as_the_table_has_cast_them(tmp_path: Path) -> None:
+    """A cast that rounds is not taken back by another one."""
+    uri = str(tmp_path / "f.lance")
+    Dataset.write(uri, pa.table({"id": [1], "f": [0.1]}), enable_stable_row_ids=True)
+    table = Dataset.open(uri)
+    for t in (pa.float32(), pa.float64()):
+        table = table.alter_columns({"path": "f", "data_type": t})
+    [value] = table.to_table()["f"].to_pylist()
+    assert value != 0.1
+    assert table.changes(0).to_table()["f"].to_pylist() == [value]
+
+
+def test_a_column_that_must_not_be_null_since_was_null_before(tmp_path: Path) -> None:
+    uri = str(tmp_path / "n.lance")
+    Dataset.write(uri, pa.table({"id": [1, 2], "n": [None, 5], "p": [{"a": None}, {"a": 1}]}), enable_stable_row_ids=True)
+    table = Dataset.open(uri).update({"n": "cast(7 as bigint)"}, "id = 1").delete("id = 1")
+    table = table.alter_columns({"path": "n", "nullable": False}, {"path": "p.a", "nullable": False})
+    found = table.changes(1)
+    assert found.schema.field("n").nullable
+    rows = [(row["_change_type"], row["n"], row["p"]) for row in found.to_table().to_pylist()]
+    null = {"a": None}
+    assert rows == [("update_preimage", None, null), ("update_postimage", 7, null), ("delete", 7, null)]
+    assert table.changes(1, net=True).to_table()["n"].to_pylist() == [None]
+
+
+def test_new_fields_with_values_are_no_changes(tmp_path: Path) -> None:
+    uri = str(tmp_path / "p.lance")
+    for version in ("2.0", "2.1"):
+        rows = pa.table({"id": [1, 2], "p": [{"a": 1}, {"a": 2}]})
+        Dataset.write(uri, rows, "overwrite", enable_stable_row_ids=True, data_storage_version=version)
+        table = Dataset.open(uri).add_columns({"p.b": "id * 2"})
+        assert table.changes(table.version - 1).to_table().num_rows == 0
+        table = table.alter_columns({"path": "p.a", "data_type": pa.int32()})
+        assert table.changes(table.version - 1).to_table().num_rows == 0
+
+
 def test_the_time_of_a_commit_is_that_of_its_version(uri: str) -> None:
     table = Dataset.open(uri).delete("id = 1")
     (found,) = table.changes(1).to_table()["_commit_timestamp"].to_pylist()

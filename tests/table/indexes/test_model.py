@@ -13,6 +13,7 @@ from hypothesis import settings
 from lance.indices import IndexConfig
 
 from lance_spark import Dataset
+from tests.sample import others_slow
 from tests.table.indexes.both_writers import BothWriters
 
 SCHEMA = pa.schema(
@@ -200,8 +201,10 @@ OFTEN = ["index", "index_theirs", "compact", "optimize"]
 FULL = settings().max_examples > 100
 
 
-@pytest.mark.parametrize("seed", range(40 if FULL else 2))
-@pytest.mark.parametrize("stable", [False, True])
+CASES = [(stable, seed) for stable in (False, True) for seed in range(40 if FULL else 2)]
+
+
+@pytest.mark.parametrize(("stable", "seed"), others_slow(CASES, [(False, 0), (True, 1)]))
 def test_filters_are_right_after_every_change_by_either_writer(stable: bool, seed: int, tmp_path: Path) -> None:
     steps = Steps(tmp_path / "t.lance", stable, seed)
     for _ in range(2):

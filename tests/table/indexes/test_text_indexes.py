@@ -16,6 +16,7 @@ from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.index.text.build import inversion
+from tests.sample import others_slow
 
 WORDS = ["running", "the", "Häuser", "naïve", "x_y", "日本", "fooBar12", "a", "", "😀", *(f"word{i}" for i in range(40))]
 
@@ -96,8 +97,10 @@ def test_pylance_finds_the_same_with_our_index_as_with_its_own(tmp_path: Path, p
     assert index_bytes(tmp_path / "ours") < 1.1 * index_bytes(tmp_path / "theirs") + 1000
 
 
-@pytest.mark.parametrize("with_position", [False, True])
-@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize(
+    ("stable", "with_position"),
+    others_slow([(False, False), (False, True), (True, False), (True, True)], [(False, False), (True, True)]),
+)
 def test_an_index_is_extended_moved_and_merged_by_either_writer(tmp_path: Path, stable: bool, with_position: bool) -> None:
     rows = pa.table({"id": range(4000), "text": texts(4000)})
     tables(tmp_path, rows.slice(0, 2000), max_rows_per_file=700, enable_stable_row_ids=stable)

@@ -19,6 +19,7 @@ from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import evaluate, parse
 from lance_spark.table.scan import selection
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from tests.sample import examples
 
 ROWS = 6000
 
@@ -74,7 +75,7 @@ CONDITIONS = [
 COLUMNS = [None, ["key"], ["text", "word"], ["v", "_rowaddr"], ["l", "key", "_fragid"], ["_rowid"]]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_reading_the_predicates_columns_first_gives_the_same_rows(table: Dataset, data: st.DataObject) -> None:
     condition = data.draw(st.sampled_from(CONDITIONS) | st.lists(st.sampled_from(CONDITIONS), min_size=2, max_size=3).map(" OR ".join))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError
 from tests.table.search.vectors import DIMENSIONS, both, same, table, vectors
 
 ROWS = 1200
@@ -218,6 +221,23 @@ def test_a_damaged_index_is_not_used(tmp_path: Path, file: str, damage: str, cap
         found = dataset.scan(columns=["id"], nearest=near).to_table()
     same(found, dataset.scan(columns=["id"], nearest={**near, "use_index": False}).to_table())
     assert "a segment of index 'vec_idx' is not used" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ", "IVF_RQ"])
+def test_a_lost_index_is_replaced_by_a_search_with_its_metric(tmp_path: Path, kind: str) -> None:
+    """The manifest tells the metric; that of old writers does not, which is an error that names the file."""
+    indexed(tmp_path / "t", kind, metric="cosine", **(PQ if "PQ" in kind else {}))
+    shutil.rmtree(tmp_path / "t" / "_indices")
+    near = {"column": "vec", "q": query(), "k": 5}
+    table = Dataset.open(str(tmp_path / "t"))
+    expected = table.scan(["id"], nearest={**near, "use_index": False, "metric": "cosine"}).to_table()
+    for options in ({}, {"fast_search": True}):
+        same(table.scan(["id"], nearest=near, **options).to_table(), expected)
+    assert "metric cosine" in table.scan(nearest=near).explain()
+    silent = tuple(replace(index, details=b"") for index in table.snapshot.manifest.indexes)
+    old = Dataset(replace(table.snapshot, manifest=replace(table.snapshot.manifest, indexes=silent)))
+    with pytest.raises(CorruptFileError, match=r"index\.idx.*give the parameter 'metric'"):
+        old.scan(nearest=near).to_table()
 
 
 def test_recall_is_the_share_of_the_nearest_rows_that_are_found(tmp_path: Path) -> None:

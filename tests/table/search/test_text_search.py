@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from lance_spark.buffers.cache import Cache
+from lance_spark.errors import CorruptFileError, InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from tests.table.search.texts import same_rows, table
 
 MATCHES: list[dict[str, Any]] = [
@@ -68,7 +69,7 @@ def indexed(path: Path, **parameters: Any) -> Any:
 def _uses_every_segment(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No segment is left out, which would give the same rows by scanning."""
     yield
-    assert "is not used" not in caplog.text or "damaged" in request.node.name
+    assert "is not used" not in caplog.text or "damaged" in request.node.name or "not_known" in request.node.name
 
 
 FORMATS = [{"format_version": 1}, {"format_version": 2}, {"block_size": 256}, {"stem": False, "remove_stop_words": False}]
@@ -264,15 +265,94 @@ def test_a_damaged_segment_is_left_out_and_its_rows_are_scanned(tmp_path: Path, 
     assert "is not used" in caplog.text
 
 
-@pytest.mark.parametrize("file", ["part_0_invert.lance", "metadata.lance"])
-def test_the_rows_of_a_damaged_segment_are_split_as_its_parameters_say(tmp_path: Path, file: str) -> None:
-    """The parameters come from the metadata of the segment, or, if that is damaged, from the manifest."""
-    lance.write_dataset(pa.table({"id": [1, 2, 3], "a": ["Running late", "He runs", "The rest"]}), tmp_path)
-    lance.dataset(tmp_path).create_scalar_index("a", "INVERTED", with_position=True)
-    (found,) = (tmp_path / "_indices").glob(f"*/{file}")
-    found.write_bytes(found.read_bytes()[:100])
-    search = Dataset.open(tmp_path).scan(columns=["id"], full_text_query="run the")
-    assert sorted(search.to_table()["id"].to_pylist()) == [1, 2]
+@pytest.mark.parametrize("own", [{}, {"custom_stop_words": ["foo"]}, {"remove_stop_words": False}], ids=str)
+@pytest.mark.parametrize("file", ["*", "metadata.lance", "part_0_invert.lance", "part_0_tokens.lance", "part_0_docs.lance"])
+@pytest.mark.parametrize("damage", ["lost", "cut", "garbage"])
+def test_the_rows_of_a_damaged_segment_are_split_as_its_parameters_say(
+    tmp_path: Path, own: dict[str, Any], file: str, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parameters come from its metadata; the manifest does not tell stop words. A fuzzy search needs the index."""
+    Dataset.write(tmp_path, pa.table({"id": [1, 2, 3], "a": ["Running foo", "He runs the", "The rest"]}))
+    Dataset.open(tmp_path).create_scalar_index("a", "INVERTED", with_position=True, **own)
+    words = ("run", "the", "foo", '"runs the"')
+
+    def rows(query: Any, **options: Any) -> list[int]:
+        return sorted(Dataset.open(tmp_path).scan(["id"], full_text_query=query, **options).to_table()["id"].to_pylist())
+
+    def satisfying() -> int:
+        return Dataset.open(tmp_path).count_rows("lance_match(a, 'foo the')")
+
+    whole, count = [rows(word) for word in words], satisfying()
+    folder = tmp_path / "_indices"
+    folder.rename(tmp_path / "before")
+    for path in (tmp_path / "before").glob("*/*"):
+        data, hit = path.read_bytes(), path.match(file)
+        if hit and damage == "lost":
+            continue
+        target = folder / path.relative_to(tmp_path / "before")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data if not hit else data[: len(data) // 2] if damage == "cut" else bytes(len(data)))
+    monkeypatch.setattr("lance_spark.index.files._CACHE", Cache(1 << 20))
+    if file in ("*", "metadata.lance") and own != {"remove_stop_words": False}:
+        for ask in (
+            lambda: rows("run"),
+            lambda: rows("run", fast_search=True),
+            satisfying,
+            Dataset.open(tmp_path).scan(full_text_query="x").explain,
+        ):
+            with pytest.raises(CorruptFileError, match=r"metadata\.lance"):
+                ask()
+        return
+    assert [rows(word) for word in words] == [rows(word, fast_search=True) for word in words] == whole
+    assert satisfying() == count
+    with pytest.raises(CorruptFileError, match="similar words are searched for in an index only"):
+        rows({"match": {"query": "rnu", "column": "a", "fuzziness": 2}})
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_tokenizer_that_is_not_known_is_an_error_and_the_index_stays_as_it_is(tmp_path: Path, stable: bool) -> None:
+    rows = pa.table({"id": range(6), "a": ["Running late", "He runs"] * 3})
+    ds = lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=2, enable_stable_row_ids=stable)
+    ds.create_scalar_index("a", "INVERTED", base_tokenizer="icu")
+
+    def refused() -> None:
+        table = Dataset.open(tmp_path / "t")
+        for ask in (
+            table.scan(full_text_query="run").to_table,
+            table.scan(full_text_query={"match": {"query": "rnu", "column": "a", "fuzziness": 2}}).count_rows,
+            lambda: table.count_rows("lance_match(a, 'run')"),
+        ):
+            with pytest.raises(UnsupportedFeatureError, match=r"a_idx.*'icu'"):
+                ask()
+
+    refused()
+    Dataset.write(tmp_path / "t", rows.slice(0, 2), mode="append")
+    refused()
+    table = Dataset.open(tmp_path / "t")
+    with pytest.raises(UnsupportedFeatureError, match="icu"):
+        table.create_scalar_index("a", "INVERTED", base_tokenizer="icu", replace=True)
+    with pytest.raises(UnsupportedFeatureError, match="icu"):
+        table.optimize.optimize_indices(index_names=["a_idx"])
+    table.optimize.optimize_indices()
+    table.optimize.compact_files()
+    refused()
+    found = lance.dataset(tmp_path / "t").to_table(columns=["id"], full_text_query="run")
+    assert sorted(found["id"].to_pylist()) == [0, 0, 1, 1, 2, 3, 4, 5]
+
+
+def test_an_index_without_rows_tells_how_texts_are_split(tmp_path: Path) -> None:
+    ds = table(tmp_path / "t")
+    ds.create_scalar_index("a", "INVERTED", train=False)
+    for word in ("HELLO", "running", "the"):
+        same_rows(ds, {"match": {"query": word, "column": "a"}}, limit=20)
+
+
+def test_a_word_of_combined_fields_that_is_asked_twice_counts_once(tmp_path: Path) -> None:
+    ds = indexed(tmp_path / "t")
+    for words in ("hello hello", "hello Hellos world hello"):
+        assert same_rows(ds, {"combined_fields": {"query": words, "columns": ["a", "b"]}})
+    with pytest.raises(InvalidOptionError, match="must differ, but 'a'"):
+        Dataset.open(ds.uri).scan(full_text_query={"combined_fields": {"query": "hello", "columns": ["a", "a"]}})
 
 
 def test_the_plan_names_the_query_the_index_and_what_is_scanned(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ package lancespark;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -24,7 +25,7 @@ public class AlteringCatalog extends DelegatingCatalogExtension {
       place.set("options", CatalogPython.texts(options));
       request.set("place", place);
       request.set("changes", Changes.json(changes));
-      LanceCatalog.ofPaths().python.ask("alter", request, id, id.namespace());
+      if (!isAltered(request, id)) return super.alterTable(id, changes);
       refresh(id, changes);
       return loadTable(id);
     } catch (Exception e) {
@@ -32,6 +33,30 @@ public class AlteringCatalog extends DelegatingCatalogExtension {
       return null;
     }
   }
+
+  /** False if there is no table yet: until its first rows, Spark's catalog has everything of it. */
+  private static boolean isAltered(ObjectNode request, Identifier id) throws Exception {
+    try {
+      LanceCatalog.ofPaths().python.ask("alter", request, id, id.namespace());
+      return true;
+    } catch (Throwable t) {
+      if (!(t instanceof NoSuchTableException)) Platform.throwException(t);
+      SessionEntry.checkNotLost(SessionEntry.of(id));
+      return false;
+    }
+  }
+
+  /** The table as the target of a write that may add columns, see EarlyNames. */
+  public Table loadTable(Identifier id) {
+    try {
+      return new SessionTable(super.loadTable(id), id);
+    } catch (Throwable t) {
+      Platform.throwException(t);
+      return null;
+    }
+  }
+
+  public Table loadTable(Identifier id, Set writePrivileges) { return loadTable(id); }
 
   /** Called when the columns of the table may have changed. */
   public void invalidateTable(Identifier id) {

@@ -109,25 +109,42 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
     ObjectNode values = PlanJson.object();
     for (int i = 1; i < parameters.length; i++) values.set(parameters[i].name(), Values.json(input, i, parameters[i].dataType()));
     if (input.isNullAt(0)) throw new IllegalArgumentException("the argument table is null, expected the name or path of a table");
-    return Collections.singletonList(new Rows(columns(), rows(place(input.getUTF8String(0).toString()), values))).iterator();
+    String table = input.getUTF8String(0).toString();
+    Identifier entry = entry(table);
+    ObjectNode place = entry == null ? place(table) : inSession(entry);
+    return Collections.singletonList(new Rows(columns(), rows(place, values, entry == null ? nameOf(place) : nameOf(entry)))).iterator();
   }
 
   StructType columns() { return StructType.fromDDL(CatalogPython.at(signature, "columns").asText()); }
 
-  /** The rows that the procedure returns for a table at a place, with these arguments. Rows that Spark has cached are read anew if they changed. */
-  JsonNode rows(ObjectNode place, ObjectNode values) {
-    JsonNode rows = called(place, values), names = CatalogPython.at(place, "id");
-    if (!CHANGING.contains(name) || names == null || names.size() < 2) return rows;
-    StringBuilder table = new StringBuilder(quoted(catalog.name()));
-    for (int i = 0; i < names.size(); i++) table.append('.').append(quoted(CatalogPython.at(names, i).asText()));
+  /**
+   * The rows that the procedure returns for a table at a place, with these arguments. If it changes rows, those that Spark has cached of the table
+   * with this name (null: it has none) are read anew.
+   */
+  JsonNode rows(ObjectNode place, ObjectNode values, String table) {
+    JsonNode rows = called(place, values);
+    if (table == null || !CHANGING.contains(name)) return rows;
     try {
       org.apache.spark.sql.classic.SparkSession session = LancePlanner.session();
-      if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table.toString());
+      if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);
     } catch (Exception e) {
       LancePlanner.LOG.warn("the change of " + table + " is there, but rows that Spark has cached may not show it", e);
     }
     return rows;
   }
+
+  /** The name of the table at a place in this catalog, as in SQL; null for a path. */
+  String nameOf(ObjectNode place) {
+    JsonNode names = CatalogPython.at(place, "id");
+    boolean isPath = names == null || names.size() == 1 && CatalogPython.at(names, 0).asText().indexOf('/') >= 0;
+    if (isPath) return null;
+    StringBuilder table = new StringBuilder(quoted(catalog.name()));
+    for (int i = 0; i < names.size(); i++) table.append('.').append(quoted(CatalogPython.at(names, i).asText()));
+    return table.toString();
+  }
+
+  /** The name of a table of the session catalog, as in SQL. */
+  static String nameOf(Identifier id) { return quoted("spark_catalog") + "." + quoted(id.namespace()[0]) + "." + quoted(id.name()); }
 
   private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
 
@@ -175,28 +192,44 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
     }
   }
 
-  /** A table by its path, or by its name as in SQL: in this catalog, or after `spark_catalog` in the session catalog. */
+  /** A table by its path, or by its name as in SQL in this catalog. */
   private ObjectNode place(String table) {
     ObjectNode place = PlanJson.object();
+    if (isPath(table)) return (ObjectNode) place.set("id", PlanJson.array().add(table));
+    List parts = parts(table);
+    CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
+    boolean isCurrent = manager.currentCatalog().name().equals(catalog.name());
+    if (parts.size() > 1 && parts.get(0).equals(catalog.name())) parts.remove(0);
+    else if (parts.size() == 1 && isCurrent && ((String) parts.get(0)).indexOf('/') < 0) parts.addAll(0, Arrays.asList(manager.currentNamespace()));
+    return (ObjectNode) place.set("id", CatalogPython.names((String[]) parts.toArray(new String[parts.size()])));
+  }
+
+  /** The entry in the session catalog of a table that is named after `spark_catalog`; null for other tables. */
+  private static Identifier entry(String table) {
+    List parts = isPath(table) ? Collections.emptyList() : parts(table);
+    if (parts.size() < 2 || !parts.get(0).equals("spark_catalog")) return null;
+    String database = parts.size() == 2 ? "default" : (String) parts.get(1);
+    return Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1));
+  }
+
+  private static ObjectNode inSession(Identifier entry) {
     try {
-      if (table.indexOf('/') >= 0 && table.indexOf('`') < 0) return (ObjectNode) place.set("id", PlanJson.array().add(table));
-      List parts = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) LancePlanner.session().sessionState().sqlParser().parseMultipartIdentifier(table)));
-      CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
-      boolean isCurrent = manager.currentCatalog().name().equals(catalog.name());
-      if (parts.size() > 1 && parts.get(0).equals("spark_catalog")) return inSession(place, parts);
-      if (parts.size() > 1 && parts.get(0).equals(catalog.name())) parts.remove(0);
-      else if (parts.size() == 1 && isCurrent && ((String) parts.get(0)).indexOf('/') < 0) parts.addAll(0, Arrays.asList(manager.currentNamespace()));
-      return (ObjectNode) place.set("id", CatalogPython.names((String[]) parts.toArray(new String[parts.size()])));
+      return (ObjectNode) PlanJson.object().set("options", CatalogPython.texts(SessionEntry.options(SessionEntry.of(entry))));
     } catch (Exception e) {
       Platform.throwException(e);
       return null;
     }
   }
 
-  private static ObjectNode inSession(ObjectNode place, List parts) throws Exception {
-    String database = parts.size() == 2 ? "default" : (String) parts.get(1);
-    Map options = SessionEntry.options(SessionEntry.of(Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1))));
-    return (ObjectNode) place.set("options", CatalogPython.texts(options));
+  private static boolean isPath(String table) { return table.indexOf('/') >= 0 && table.indexOf('`') < 0; }
+
+  private static List parts(String table) {
+    try {
+      return new ArrayList(CollectionConverters.asJava((scala.collection.Seq) LancePlanner.session().sessionState().sqlParser().parseMultipartIdentifier(table)));
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
   }
 }
 

@@ -56,6 +56,22 @@ public class ExtraConditions extends Walk {
     return (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
   }
 
+  /** Flattens a chain of AND or OR, in which Spark nests operands on the left. */
+  static void addOperands(Expression e, Class type, List to) {
+    LinkedList todo = new LinkedList(Collections.singletonList(e));
+    while (!todo.isEmpty()) {
+      Expression next = (Expression) todo.removeFirst();
+      if (next.getClass() != type) to.add(next);
+      else todo.addAll(0, CollectionConverters.asJava(next.children()));
+    }
+  }
+
+  /** An expression as Spark gives it to a source; null for one that it cannot express. */
+  static Object connector(Expression e, boolean isPredicate) {
+    scala.Option built = new V2ExpressionBuilder(e, isPredicate).build();
+    return built.isEmpty() ? null : built.get();
+  }
+
   /** The conditions of one filter: their SQL and their JSON, see PlanJson. */
   static class Conditions {
     final ArrayNode found = PlanJson.array();
@@ -74,22 +90,6 @@ public class ExtraConditions extends Walk {
         boolean isGiven = isExtra && condition != null && PlanJson.text(condition).length() < MAX_CHARACTERS;
         if (isGiven) found.add(PlanJson.array().add(operand.sql()).add(condition));
       }
-    }
-
-    /** Flattens a chain of AND or OR, in which Spark nests operands on the left. */
-    private static void addOperands(Expression e, Class type, List to) {
-      LinkedList todo = new LinkedList(Collections.singletonList(e));
-      while (!todo.isEmpty()) {
-        Expression next = (Expression) todo.removeFirst();
-        if (next.getClass() != type) to.add(next);
-        else todo.addAll(0, CollectionConverters.asJava(next.children()));
-      }
-    }
-
-    /** An expression as Spark gives it to a source; null for one that it cannot express. */
-    private static Object connector(Expression e, boolean isPredicate) {
-      scala.Option built = new V2ExpressionBuilder(e, isPredicate).build();
-      return built.isEmpty() ? null : built.get();
     }
 
     /** The condition, or null if the reader cannot evaluate it. */

@@ -11,10 +11,6 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -102,23 +98,15 @@ public class SearchFunction implements scala.Function1 {
 
   /** The lance table with a name, or that of a view of all its columns and rows; null for others. */
   static DataSourceV2Relation relation(String table) {
-    LogicalPlan plan = LancePlanner.session().table(table).queryExecution().analyzed();
-    while (plan instanceof SubqueryAlias || plan instanceof View || plan instanceof Project && isAll((Project) plan)) {
-      plan = (LogicalPlan) plan.children().apply(0);
-    }
-    if (!(plan instanceof DataSourceV2Relation)) return null;
-    DataSourceV2Relation relation = (DataSourceV2Relation) plan;
-    return relation.table() instanceof LanceTable || LancePlanner.isLance(relation.table()) ? relation : null;
+    return WholeTable.of(LancePlanner.session().table(table).queryExecution().analyzed());
   }
 
   /** The options of a read of a lance table. */
   static Map options(DataSourceV2Relation relation) throws Exception {
-    if (relation.table() instanceof LanceTable) return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
     Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
-    return stored == null ? relation.options().asCaseSensitiveMap() : stored;
+    if (relation.table() instanceof LanceTable) stored = ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
+    return SessionEntry.withoutLost(stored == null ? relation.options().asCaseSensitiveMap() : stored);
   }
-
-  private static boolean isAll(Project plan) { return plan.output().equals(((LogicalPlan) plan.children().apply(0)).output()); }
 
   static void addTo(SparkSessionExtensions extensions) {
     for (int i = 0; i < NAMES.length; i++) {

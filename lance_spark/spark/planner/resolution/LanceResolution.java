@@ -4,11 +4,15 @@ import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
@@ -17,6 +21,8 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -38,7 +44,9 @@ public class LanceResolution extends Rule implements Addition {
     if (!Features.areKnown("resolution")) return plan;
     if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
     try {
-      return withTextColumns(atVersion(new Tables().in((LogicalPlan) plan)));
+      // Spark stores the text of such a view, with the names of the temporary views that it finds in the plan.
+      boolean isView = plan.getClass().getSimpleName().startsWith("CreateView") || plan.getClass().getSimpleName().startsWith("AlterView");
+      return withTextColumns(atVersion(new Tables(!isView).in((LogicalPlan) plan)));
     } catch (UnsupportedOperationException e) {
       throw e;
     } catch (Throwable t) {
@@ -55,28 +63,82 @@ public class LanceResolution extends Rule implements Addition {
 
   /** Spark would silently ignore new columns. */
   private static void checkEvolution(LogicalPlan target) {
-    LogicalPlan plan = target;
-    while (plan instanceof SubqueryAlias) plan = ((SubqueryAlias) plan).child();
-    if (!(plan instanceof DataSourceV2Relation)) return;
-    Table table = ((DataSourceV2Relation) plan).table();
-    boolean isLance = table instanceof LanceTable || LancePlanner.isLance(table);
-    if (!isLance || table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
+    DataSourceV2Relation whole = WholeTable.of(target);
+    if (whole == null) return;
+    Table table = whole.table();
+    if (table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
     throw new UnsupportedOperationException("MERGE WITH SCHEMA EVOLUTION cannot add columns to a lance table of the session catalog or of a path, because "
         + "Spark's catalog would not change. Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
   }
 
   static class Tables extends Walk {
+    private final boolean opensViews;
+
+    /** `opensViews`: metadata columns of the frames of views are found, too. */
+    Tables(boolean opensViews) { this.opensViews = opensViews; }
+
     LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (opensViews && !plan.resolved() && namesRowColumn(plan)) {
+        LogicalPlan opened = withOpenViews(plan);
+        if (opened != plan) return in(opened);
+      }
+      if (plan instanceof InsertIntoStatement) plan = insertion((InsertIntoStatement) plan);
       if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
       if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
+      if (plan instanceof OverwriteByExpression) return replacement((OverwriteByExpression) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       if (LancePlanner.isLance(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
       return relation.table() instanceof LanceTable ? withRowColumns(relation) : relation;
     }
+  }
+
+  /** Whether a node names a metadata column that is not found. */
+  private static boolean namesRowColumn(LogicalPlan plan) {
+    Iterator it = CollectionConverters.asJava(plan.expressions()).iterator();
+    while (it.hasNext()) if (isRowColumn((TreeNode) it.next())) return true;
+    return false;
+  }
+
+  private static boolean isRowColumn(TreeNode expression) {
+    if (expression instanceof UnresolvedAttribute) {
+      Iterator names = CollectionConverters.asJava(((UnresolvedAttribute) expression).nameParts()).iterator();
+      while (names.hasNext()) if (MetadataColumns.isOne((String) names.next())) return true;
+    }
+    Iterator children = CollectionConverters.asJava(expression.children()).iterator();
+    while (children.hasNext()) if (isRowColumn((TreeNode) children.next())) return true;
+    return false;
+  }
+
+  /** A node over what the temporary views of DataFrames below it have: Spark hides the metadata columns of a view, and not those of a DataFrame. */
+  private static LogicalPlan withOpenViews(LogicalPlan plan) {
+    List children = new ArrayList();
+    boolean isChanged = false;
+    Iterator it = CollectionConverters.asJava(plan.children()).iterator();
+    while (it.hasNext()) {
+      LogicalPlan child = (LogicalPlan) it.next(), now = opened(child);
+      isChanged = isChanged || now != child;
+      children.add(now);
+    }
+    return isChanged ? (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq()) : plan;
+  }
+
+  private static LogicalPlan opened(LogicalPlan plan) {
+    if (!(plan instanceof View)) return withOpenViews(plan);
+    boolean isFrame = ((View) plan).isTempViewStoringAnalyzedPlan() && hasLanceTable(plan);
+    return isFrame ? withOpenViews(((View) plan).child()) : plan;
+  }
+
+  private static boolean hasLanceTable(LogicalPlan plan) {
+    Iterator leaves = CollectionConverters.asJava(plan.collectLeaves()).iterator();
+    while (leaves.hasNext()) {
+      Object leaf = leaves.next();
+      if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof LanceTable) return true;
+    }
+    return false;
   }
 
   /** A frame that is a table of a catalog has the columns of the version that its options select. In a statement, names stand for the latest already. */
@@ -190,9 +252,27 @@ public class LanceResolution extends Rule implements Addition {
       return child == inner ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", inner);
     }
     if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
-    LogicalPlan child = ((View) plan).child();
-    boolean isWhole = child instanceof DataSourceV2Relation && ((DataSourceV2Relation) child).table() instanceof LanceTable;
-    return isWhole ? child : plan;
+    DataSourceV2Relation whole = WholeTable.of(plan);
+    return whole == null || !(whole.table() instanceof LanceTable) ? plan : whole;
+  }
+
+  /** Spark takes the frame of a temporary view as the target, which may be more than a relation: the padding of CHAR columns, or a name. */
+  private static LogicalPlan insertion(InsertIntoStatement write) throws Exception {
+    LogicalPlan target = write.table();
+    DataSourceV2Relation whole = target instanceof Project || target instanceof SubqueryAlias ? WholeTable.of(target) : null;
+    return whole == null ? write : (LogicalPlan) SparkInternals.with(write, "table", whole);
+  }
+
+  /** Only with this target, a table of the session catalog takes an overwrite of the rows that fulfil a condition. */
+  private static LogicalPlan replacement(OverwriteByExpression write) throws Exception {
+    Object target = SparkInternals.argument(write, "table");
+    if (!(target instanceof DataSourceV2Relation) || write.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) return write;
+    DataSourceV2Relation relation = (DataSourceV2Relation) target;
+    boolean isInSession = LancePlanner.isLance(relation.table()) && !relation.catalog().isEmpty()
+        && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
+    if (!isInSession) return write;
+    SessionTable table = new SessionTable(relation.table(), (Identifier) relation.identifier().get());
+    return (LogicalPlan) SparkInternals.with(write, "table", SparkInternals.with(relation, "table", table));
   }
 
   private static LogicalPlan truncation(TruncateTable plan) throws Exception {

@@ -3,10 +3,12 @@ package lancespark;
 import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -26,8 +28,12 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.command.CreateViewCommand;
 import org.apache.spark.sql.execution.datasources.CreateTempViewUsing;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -71,6 +77,7 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect) plan = withSettings(plan);
+      if (plan instanceof CreateTable && isLance((CreateTable) plan)) plan = withNote((CreateTable) plan);
       if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
@@ -78,7 +85,7 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateViewCommand) return viewed((CreateViewCommand) plan);
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
       if (plan instanceof ResolvedTable && isInCatalog((ResolvedTable) plan)) return described((ResolvedTable) plan);
-      return plan instanceof V2WriteCommand ? measured(write((V2WriteCommand) plan)) : plan;
+      return plan instanceof V2WriteCommand ? noted(measured(write((V2WriteCommand) plan))) : plan;
     }
   }
 
@@ -238,11 +245,45 @@ public class CatalogTables extends Rule {
       if (info instanceof WriteInfo) continue;
       boolean truncate = ((Boolean) SparkInternals.get(write, "isTruncate")).booleanValue();
       String name = (String) SparkInternals.get(write, "shortName");
+      // It replaces rows. Statements that replace columns, too, do not come here.
+      if (truncate) options.put(OverwriteBuilder.KEEPS_COLUMNS, "false");
       LogicalWriteInfo full = new WriteInfo(info, options, SessionEntry.declared(info.schema(), relation.table().schema()));
       arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) SparkInternals.get(write, "ds"), name, full, truncate));
       changed = true;
     }
     return (LogicalPlan) (changed ? SparkInternals.copy((scala.Product) command, arguments) : command);
+  }
+
+  /** A new table without columns has those of the table that is at its location. */
+  private static LogicalPlan withNote(CreateTable plan) throws Exception {
+    Object name = SparkInternals.argument(plan, "name"), spec = SparkInternals.argument(plan, "tableSpec");
+    Object columns = SparkInternals.argument(plan, "columns");
+    boolean isInSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals("spark_catalog");
+    if (!isInSession || !(spec instanceof TableSpec) || !((scala.collection.immutable.Seq) columns).isEmpty()) return plan;
+    Map properties = new HashMap(CollectionConverters.asJava((scala.collection.immutable.Map) SparkInternals.argument((TableSpec) spec, "properties")));
+    properties.put(SessionEntry.WRITTEN, "true");
+    Object all = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(properties));
+    return (LogicalPlan) SparkInternals.with(plan, "tableSpec", SparkInternals.with((TableSpec) spec, "properties", all));
+  }
+
+  /** The first planned write to a table of the session catalog: its commit is noted in the catalog. */
+  private static LogicalPlan noted(LogicalPlan command) throws Exception {
+    NamedRelation target = ((V2WriteCommand) (Object) command).table();
+    if (!(target instanceof DataSourceV2Relation) || !(command instanceof scala.Product)) return command;
+    DataSourceV2Relation relation = (DataSourceV2Relation) target;
+    boolean isLance = relation.table() instanceof LanceTable || LancePlanner.isLance(relation.table());
+    if (!isLance || SessionEntry.options(relation.catalog(), relation.identifier()) == null) return command;
+    Identifier id = (Identifier) relation.identifier().get();
+    if (SessionEntry.isWritten(SessionEntry.of(id))) return command;
+    Object[] arguments = SparkInternals.arguments((scala.Product) command);
+    boolean isPlanned = false;
+    for (int i = 0; i < arguments.length; i++) {
+      Object write = arguments[i] instanceof scala.Some ? ((scala.Some) arguments[i]).get() : null;
+      if (!(write instanceof Write) || write instanceof NotedWrite) continue;
+      arguments[i] = new scala.Some(new NotedWrite((Write) write, id));
+      isPlanned = true;
+    }
+    return isPlanned ? (LogicalPlan) SparkInternals.copy((scala.Product) command, arguments) : command;
   }
 
   /** A planned write of lance rows, with its metrics. */
@@ -258,6 +299,41 @@ public class CatalogTables extends Rule {
       changed = true;
     }
     return changed ? (LogicalPlan) SparkInternals.copy((scala.Product) command, arguments) : command;
+  }
+}
+
+/** A write whose commit is noted in the entry of the table: that the table is missing afterwards is an error. */
+class NotedWrite implements Write {
+  private final Write inner;
+  private final Identifier id;
+
+  NotedWrite(Write inner, Identifier id) {
+    this.inner = inner;
+    this.id = id;
+  }
+
+  public String description() { return inner.description(); }
+  public String toString() { return inner.toString(); }
+  public BatchWrite toBatch() { return new NotedBatch(inner.toBatch(), id); }
+  public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
+  public CustomTaskMetric[] reportDriverMetrics() { return inner.reportDriverMetrics(); }
+}
+
+class NotedBatch extends DriverBatch {
+  private final Identifier id;
+
+  NotedBatch(BatchWrite inner, Identifier id) {
+    super(inner);
+    this.id = id;
+  }
+
+  public void commit(WriterCommitMessage[] messages) {
+    inner.commit(messages);
+    try {
+      LancePlanner.session().sessionState().catalog().externalCatalog().alterTable(Entry.written(SessionEntry.of(id)));
+    } catch (Throwable t) {
+      LancePlanner.LOG.warn("the rows of " + id + " are written; if its files are deleted by other means, it will be read as empty", t);
+    }
   }
 }
 
@@ -280,6 +356,7 @@ class DescribedTable implements Table {
     Map properties = new HashMap(entry.properties());
     properties.keySet().removeAll(CollectionConverters.asJava(entry.options()).keySet());
     properties.putAll(CollectionConverters.asJava(entry.catalogTable().properties()));
+    properties.remove(SessionEntry.WRITTEN);
     return properties;
   }
 }

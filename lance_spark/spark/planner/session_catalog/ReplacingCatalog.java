@@ -84,6 +84,13 @@ class Entry {
 
   private static Object immutable(Map map) { return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(map)); }
 
+  /** The entry with the note that the table has had a version. */
+  static CatalogTable written(CatalogTable entry) {
+    Map properties = new HashMap(CollectionConverters.asJava(entry.properties()));
+    properties.put(SessionEntry.WRITTEN, "true");
+    return (CatalogTable) SparkInternals.with(entry, "properties", immutable(properties));
+  }
+
   static void store(CatalogTable entry) {
     ExternalCatalog catalog = LancePlanner.session().sessionState().catalog().externalCatalog();
     catalog.alterTable(entry);
@@ -126,7 +133,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
     synchronized (ReplacedTable.class) {
       boolean isStored = false;
       try {
-        Entry.store(entry);
+        Entry.store(Entry.written(entry));
         isStored = true;
         batch.commit(messages);
         isCommitted = true;
@@ -168,7 +175,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
       commit(batch, new WriterCommitMessage[0]);
     } else {
       StructType schema = hasColumns ? schema() : Source.unopened().inferSchema(new CaseInsensitiveStringMap(SessionEntry.options(entry)));
-      Entry.store((CatalogTable) SparkInternals.with(entry, "schema", schema));
+      Entry.store((CatalogTable) SparkInternals.with(hasColumns ? entry : Entry.written(entry), "schema", schema));
     }
   }
 

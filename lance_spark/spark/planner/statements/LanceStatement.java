@@ -8,6 +8,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.*;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
@@ -15,8 +16,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -83,7 +86,18 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
       evaluate(CatalogPython.at(meaning, "times"), values);
-      JsonNode rows = procedure.rows((ObjectNode) CatalogPython.at(meaning, "place"), values);
+      ObjectNode changed = (ObjectNode) CatalogPython.at(meaning, "place");
+      String named = place.entry == null ? procedure.nameOf(changed) : LanceProcedure.nameOf(place.entry);
+      JsonNode rows;
+      try {
+        rows = procedure.rows(changed, values, named);
+      } catch (Throwable t) {
+        if (!(t instanceof NoSuchTableException) || place.entry == null) throw t;
+        SessionEntry.checkNotLost(SessionEntry.of(place.entry));
+        if (!CatalogPython.at(meaning, "procedure").asText().equals("set_not_null")) throw hasNoVersion(place.entry);
+        setNotNull(place.entry, CatalogPython.at(values, "columns"));
+        rows = PlanJson.array();
+      }
       boolean alters = place.entry != null && CatalogPython.at(meaning, "alters").asBoolean();
       TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");
       if (entries != null) entries.invalidateTable(place.entry);
@@ -92,6 +106,25 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       Platform.throwException(t);
       return null;
     }
+  }
+
+  private static RuntimeException hasNoVersion(Identifier entry) {
+    return new UnsupportedOperationException("the table " + entry + " has no version before its first rows, so there is nothing yet that the statement "
+        + "is about; insert rows, and run it again");
+  }
+
+  /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
+  private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
+    DelegatingCatalogExtension entries = (DelegatingCatalogExtension) Features.object("alteration", "AlteringCatalog");
+    if (entries == null) throw hasNoVersion(entry);
+    entries.setDelegateCatalog(LancePlanner.session().sessionState().catalogManager().v2SessionCatalog());
+    TableChange[] changes = new TableChange[columns.size()];
+    for (int i = 0; i < changes.length; i++) {
+      String column = CatalogPython.at(columns, i).asText();
+      List names = CollectionConverters.asJava((scala.collection.Seq) LancePlanner.session().sessionState().sqlParser().parseMultipartIdentifier(column));
+      changes[i] = TableChange.updateColumnNullability((String[]) names.toArray(new String[names.size()]), false);
+    }
+    entries.alterTable(entry, changes);
   }
 
   /** True if no lance table is at the path, but another extension may know it. */
