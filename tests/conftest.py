@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -40,12 +40,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which files of tests took longest, fixtures included, if the run took minutes."""
     reports = [report for of_outcome in terminalreporter.stats.values() for report in of_outcome if isinstance(report, pytest.TestReport)]
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds[report.nodeid.split("::")[0]] += report.duration
-    if seconds.total() < 120:
+    if sum(seconds.values()) < 120:
         return
     terminalreporter.section("slowest files")
-    for file, duration in seconds.most_common(25):
+    for file, duration in sorted(seconds.items(), key=lambda entry: -entry[1])[:25]:
         terminalreporter.write_line(f"{duration:7.1f} s  {file}")
     terminalreporter.write_line(f"{seconds.total():7.1f} s  all {len(seconds)} files")

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from lance_spark.dataset import Dataset
+from lance_spark.metadata.operations import Project
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.storage.store import Store
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.versions.snapshot import open_snapshot
 
 
 @dataclass(frozen=True)
@@ -78,3 +83,10 @@ def cases(folder: Path) -> Iterator[Case]:
         for key in ("lineage_expected", "row_ids_expected"):
             if key in about:
                 yield Case(table, None, folder / about[key], row_columns=True)
+
+
+def rename_column(uri: str, name: str, new: str) -> None:
+    """Rename a column to a name that is refused now, which older versions of the package, and others, have permitted."""
+    table = open_snapshot(Store(uri))
+    fields = tuple(replace(f, name=new) if f.name == name else f for f in table.manifest.schema.fields)
+    commit(table.store, Transaction(table.version, Project(replace(table.manifest.schema, fields=fields))), base=table)

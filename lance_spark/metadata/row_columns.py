@@ -46,18 +46,36 @@ RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_versi
 """Reserved column names: pylance cannot read tables that use them."""
 
 
+_NOT_OF_COLUMNS = {".": "dots", "`": "backticks"}
+"""What names of columns must not contain. Fields of structs may: pylance addresses these in backticks."""
+
+
 def check_not_reserved(schema: Schema) -> None:
     """Raise SchemaMismatchError if a column has a reserved name."""
     if names := [f.name for f in schema.fields if f.name in RESERVED]:
         raise SchemaMismatchError(f"the column names {', '.join(names)} are reserved; rename the columns")
 
 
-def check_no_dots(names: Iterable[str]) -> None:
-    """Raise SchemaMismatchError if a name for a new column of an existing table has a dot, which other readers take for nesting."""
-    if dotted := [name for name in names if "." in name]:
-        raise SchemaMismatchError(
-            f"names of columns must not contain dots: {', '.join(map(repr, dotted))}; add a struct, or use another name"
-        )
+def check_new_names(fields: Iterable[Field], known: Iterable[Field] = ()) -> None:
+    """Raise SchemaMismatchError for names of new columns that other readers cannot address, and in them of fields.
+
+    Columns with the names of `known` are there already; of these, fields with new names are new.
+    """
+    old = {f.name: f for f in known}
+    for field in fields:
+        if field.name not in old and (found := [c for c in _NOT_OF_COLUMNS if c in field.name]):
+            what = f"names of columns must not contain {' and '.join(_NOT_OF_COLUMNS[c] for c in found)}: {field.name!r}"
+            advice = "add a struct, or use another name" if "." in found else "use another name"
+            raise SchemaMismatchError(f"{what}, because pylance cannot address such a column; {advice}")
+        _check_new_fields(field, old.get(field.name))
+
+
+def _check_new_fields(field: Field, known: Field | None) -> None:
+    old = {} if known is None else {f.name: f for f in known.children}
+    for child in field.children:
+        if not child.name and child.name not in old and field.logical_type == "struct":
+            raise SchemaMismatchError(f"a field of {field.name!r} has no name, and pylance cannot address it; give it one")
+        _check_new_fields(child, old.get(child.name))
 
 
 def check_names(fields: Sequence[Field]) -> None:

@@ -6,7 +6,6 @@ and other writers check it for conflicts with their own. An unknown operation is
 
 from __future__ import annotations
 
-import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +54,7 @@ from lance_spark.metadata.operations import (
     UpdateMap,
     UpdateMemWalState,
 )
+from lance_spark.metadata.transaction_ids import new_id
 from lance_spark.schema.field_messages import parse_fields, serialise_fields
 from lance_spark.schema.schema import Schema
 
@@ -65,7 +65,7 @@ class Transaction:
 
     read_version: int
     operation: Operation
-    uuid: str = field(default_factory=lambda: str(uuids.uuid4()))
+    uuid: str = field(default_factory=new_id)
     tag: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
 

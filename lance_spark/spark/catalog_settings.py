@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
+from lance_spark.spark.asked import NEVER, Asked
 from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions, SparkWriteOptions, hidden, is_of_new_table
 from lance_spark.spark.table_location import namespace_of, store_of
 from lance_spark.storage.store import Store
@@ -29,10 +30,11 @@ class Catalog:
     options, and all others are properties of the namespace. Without `root` and `namespace`, the catalog has only tables at paths.
 
     As in the JVM connector, `impl` is another name of `namespace`, `single_level_ns` gives the tables of the root a second name in a
-    namespace `default`, which does not exist, and options of new tables apply to all tables that are created.
+    namespace `default`, which does not exist, and options of new tables apply to all tables that are created. `asked` is the request.
     """
 
     settings: Mapping[str, str] = field(repr=False)
+    asked: Asked = NEVER
 
     @property
     def storage(self) -> dict[str, str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from lance_spark.spark.options import ReadOptions
 
 OPTION = "__lance_command"
+AGAIN = "__lance_again"
+"""The option of a request that may have been answered already: the process that got it ended. See PlanningSource.java."""
 STATEMENT = "statement"
 """The transaction property with the id of the statement."""
 

@@ -30,6 +30,17 @@ def number(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return parse
 
 
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 1:
+        raise ValueError("a number from 0 to 1")
+    return value
+
+
 def flag(text: str) -> bool:
     """`true` or `false`."""
     if text.strip().lower() not in ("true", "false"):

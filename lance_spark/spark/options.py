@@ -27,6 +27,7 @@ from lance_spark.spark.option_values import (
     nonempty,
     number,
     number_or_word,
+    share,
     storage_version,
     tag_part,
     time_span,
@@ -38,6 +39,7 @@ from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
 from lance_spark.table.feed.options import DESCRIBED as FEED
 from lance_spark.table.feed.options import LATEST, NO_FEED, FeedOption, FeedOptions
 from lance_spark.table.scan.plan import MAX_TASK_BYTES
+from lance_spark.table.search.nearest import APPROX_MODES
 from lance_spark.table.versions.snapshot import MEM_WALS, MemWal
 from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOption, WriteOptions
@@ -88,12 +90,16 @@ def _feed_parser(option: FeedOption) -> Callable[[str], Any]:
 
 JOINS = {
     "nprobes": "how many partitions of each segment of an index are searched for each row of the left side.",
-    "minimum_nprobes": "how many are searched at first, and more as long as less than `k` rows are found.",
+    "minimum_nprobes": "how many are searched at least.",
     "maximum_nprobes": "how many are searched at most.",
+    "search_effort": "from 0, which searches the least number at first, over 0.5 (default) to 1, which searches all.",
+    "approx_mode": "`fast`, `normal` (default) or `accurate`: how codes of IVF_RQ are compared.",
     "refine_factor": "so many times `k` rows are taken from an index, and their distances are computed from the vectors.",
     "ef": "how many rows the search in a graph (HNSW) keeps.",
 }
 """How indexes are searched for joins by nearness in Spark's own words, which have no words for it."""
+_JOIN_PARSERS: Mapping[str, Callable[[str], Any]] = {"search_effort": share, "approx_mode": choice(*APPROX_MODES)}
+"""Those of them that are not counts."""
 _JOIN = "For a join [APPROX NEAREST](nearest-join.md#in-sparks-own-words) with the table:"
 _OF_FEEDS = tuple(Option(o.name, "read", _feed_parser(o), o.help) for o in FEED.values())
 _OF_WRITES = tuple(Option(o.name, "write", _parser(o), _help(field, o), o.aliases) for field, o in DESCRIBED.items())
@@ -149,7 +155,7 @@ OPTIONS = (
     Option("prefilter", "read", flag, "`true` searches the rows of the `filter`; `false` (default) applies it to the rows that are found."),
     Option("fast_search", "read", flag, "`true` leaves out of a search what no index covers (default: `false`)."),
     Option("offset", "read", number(0), "Number of rows at the start of the result of a search that are left out."),
-    *(Option(name, "read", number(1), f"{_JOIN} {text}") for name, text in JOINS.items()),
+    *(Option(name, "read", _JOIN_PARSERS.get(name, number(1)), f"{_JOIN} {text}") for name, text in JOINS.items()),
     Option("batch_size", "read", number(1), "Maximum number of rows in one Arrow batch."),
     Option(
         "max_partition_bytes",
@@ -290,6 +296,8 @@ class ReadOptions:
     nprobes: int | None = None
     minimum_nprobes: int | None = None
     maximum_nprobes: int | None = None
+    search_effort: float | None = None
+    approx_mode: str | None = None
     refine_factor: int | None = None
     ef: int | None = None
     batch_size: int | None = None
@@ -318,7 +326,7 @@ class ReadOptions:
         return any(getattr(self, name) is not None for name in _SEARCHES)
 
     @property
-    def joins(self) -> dict[str, int | None]:
+    def joins(self) -> dict[str, int | float | str | None]:
         """How indexes are searched for joins by nearness."""
         return {name: getattr(self, name) for name in JOINS}
 

@@ -11,11 +11,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.metadata.transaction_ids import ids_of
+from lance_spark.namespace.manifest_table import ManifestTable
 from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_job, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
+from lance_spark.spark.commit_again import Job
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
@@ -50,6 +53,11 @@ class PartitionedWriter(DataSourceArrowWriter):
             self._replaced, mode = parse(options.replaceWhere, from_arrow(version.schema), None), "replace"
         self._target = begin(version.root, stored(schema, options.sizes), mode, options.write, within=self._replaced)
 
+    @property
+    def job(self) -> Job:
+        """What is written, for a commit that is asked again."""
+        return Job(ManifestTable(self._target.root).store, self._target.version, self._target.job)
+
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedCommitMessage:
         """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
@@ -66,7 +74,8 @@ class PartitionedWriter(DataSourceArrowWriter):
             raise LanceError(
                 f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing is committed: run the write again"
             )
-        commit_partitions(self._target, _partitions(messages), self._replaced)
+        with ids_of(self.job.request):
+            commit_partitions(self._target, _partitions(messages), self._replaced)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks, including those that still run after another one has failed.

@@ -21,8 +21,10 @@ from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import CommitConflictError, UnsupportedFeatureError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
+from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.command import Command
+from lance_spark.spark.commit_again import Job
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
@@ -75,6 +77,11 @@ class RowLevelWriter(DataSourceArrowWriter):
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         self._target = DeltaTarget(target, tuple(command.assigned), others, verify, key, command.repeats)
 
+    @property
+    def job(self) -> Job:
+        """What is written, for a commit that is asked again."""
+        return Job(self._target.write.store, self._target.version, self._command.statement)
+
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
@@ -88,7 +95,7 @@ class RowLevelWriter(DataSourceArrowWriter):
         start_planning()
         target = self._target
         try:
-            with on_refusal(partial(discard_job, target.write)):
+            with ids_of(self.job.request), on_refusal(partial(discard_job, target.write)):
                 if (count := messages.count(None)) > 0:
                     raise no_message(count, len(messages))
                 parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
@@ -114,6 +121,11 @@ class FirstRowsWriter(DataSourceArrowWriter):
         self._schema = stored(StructType.fromJson(json.loads(command.declared)), options.sizes)
         self._target = write.begin_write(store, self._schema, "create", options.write)
 
+    @property
+    def job(self) -> Job:
+        """What is written, for a commit that is asked again."""
+        return Job(self._target.store, self._target.read_version, self._command.statement)
+
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write the inserted rows of a task to data files."""
@@ -134,7 +146,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
         start_planning()
         parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
         fragments: list[Fragment] = [fragment for part in parts for fragment in part.inserted]
-        with on_refusal(lambda: write.discard(self._target, fragments)):
+        with ids_of(self.job.request), on_refusal(lambda: write.discard(self._target, fragments)):
             if len(parts) < len(messages):
                 raise no_message(len(messages) - len(parts), len(messages))
             if fragments:
@@ -183,6 +195,11 @@ class ColumnsWriter(DataSourceArrowWriter):
             write = replace(target, schema=columns_of(snapshot, list(self._names.values())))
             self._target = column_target(snapshot, write, keeps_old=True)
 
+    @property
+    def job(self) -> Job:
+        """What is written, for a commit that is asked again."""
+        return Job(self._snapshot.store, self._snapshot.version, self._command.statement)
+
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ColumnsMessage:
         """Write a task's values to data files, which no version refers to yet. If this fails, they are deleted."""
@@ -198,7 +215,7 @@ class ColumnsWriter(DataSourceArrowWriter):
         start_planning()
         files = [file for m in messages if isinstance(m, ColumnsMessage) for file in m.files]
         try:
-            with on_refusal(partial(discard_job, self._target.write)):
+            with ids_of(self.job.request), on_refusal(partial(discard_job, self._target.write)):
                 if (count := sum(m is None for m in messages)) > 0:
                     raise no_message(count, len(messages))
                 written = InPlace(self._snapshot, self._target.write, files)
@@ -219,10 +236,17 @@ class ColumnsWriter(DataSourceArrowWriter):
 class TruncationWriter(DataSourceArrowWriter):
     """Deletes all rows in one transaction. There are no tasks."""
 
-    def __init__(self, snapshot: Snapshot | None, options: SparkWriteOptions, command: Command) -> None:
+    def __init__(self, store: Store, snapshot: Snapshot | None, options: SparkWriteOptions, command: Command) -> None:
         """`snapshot` is None if there is no table yet."""
+        self._store = store
         self._snapshot = snapshot
+        self._command = command
         self._options = replace(options.write, properties=command.properties)
+
+    @property
+    def job(self) -> Job:
+        """What is written, for a commit that is asked again."""
+        return Job(self._store, 0 if self._snapshot is None else self._snapshot.version, self._command.statement)
 
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -234,7 +258,8 @@ class TruncationWriter(DataSourceArrowWriter):
         """Commit."""
         start_planning()
         if self._snapshot is not None:
-            delete_all(self._snapshot, self._options)
+            with ids_of(self.job.request):
+                delete_all(self._snapshot, self._options)
 
 
 def _message(clock: WriteClock, part: DeltaPart) -> RowLevelMessage:
@@ -259,7 +284,7 @@ def row_level_writer(
             raise UnsupportedFeatureError(f"{store.uri} has no rows yet; write INSERT INTO first")
         return ColumnsWriter(snapshot, options, command, rows)
     if command.kind == "TRUNCATE":
-        return TruncationWriter(snapshot, options, command)
+        return TruncationWriter(store, snapshot, options, command)
     if snapshot is None or not command.version:
         return FirstRowsWriter(store, options, command)
     return RowLevelWriter(snapshot, options, command)

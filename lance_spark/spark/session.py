@@ -28,6 +28,7 @@ from lance_spark.spark.opened import open_version
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.stopped import check_running
 from lance_spark.spark.table_location import store_of
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
@@ -53,6 +54,7 @@ def enable(spark: SparkSession) -> None:
     """
     if not hasattr(spark, "dataSource"):
         raise TypeError(f"spark must be a SparkSession, not {spark!r}")
+    check_running(spark, "lance_spark.enable")
     if not is_remote():
         _settle_python(spark)
     _teach(spark)

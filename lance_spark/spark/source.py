@@ -33,8 +33,8 @@ from lance_spark.predicate import conjunction, from_json, parse
 from lance_spark.schema.blobs import signed
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.batches import Conversion, conversion_to
+from lance_spark.spark.command import AGAIN, Command
 from lance_spark.spark.command import OPTION as COMMAND
-from lance_spark.spark.command import Command
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.planner.columnar.column_lists import ColumnLists
@@ -91,7 +91,7 @@ class LanceDataSource(DataSource):
 
             options = with_options(options)
             identity = options.get(IDENTITY, "")
-        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON, LOST)}
+        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON, LOST, AGAIN)}
         super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
@@ -283,10 +283,9 @@ class LanceDataSource(DataSource):
     @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of the batches of a stream; with `overwrite` (the output mode complete), each replaces the rows."""
-        from lance_spark.spark.stream_writer import LanceStreamWriter, check_stream_options
+        from lance_spark.spark.stream_writer import LanceStreamWriter, stream_options
 
-        options = SparkWriteOptions.parse(self.options)
-        check_stream_options(options)
+        options = stream_options(self.options)
         if self._commits:
             return LanceStreamWriter(None)
         self._check_writable(options)

@@ -8,7 +8,7 @@ checkpoint, and the number of the batch are noted in the transaction (see `table
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.spark.writer import LanceCommitMessage, LanceWriter, no_message
@@ -38,15 +39,22 @@ class StreamCommitMessage(WriterCommitMessage):
     query: str
 
 
-def check_stream_options(options: SparkWriteOptions) -> None:
-    """Raise InvalidOptionError for options that make sense for a single write only."""
+def stream_options(given: Mapping[str, str]) -> SparkWriteOptions:
+    """The options of a stream. `txnAppId` stands alone: each batch has a number (see `LanceWriter.numbered`).
+
+    Raises InvalidOptionError for options that make sense for a single write only.
+    """
+    names = {name.lower() for name in given}
+    first = {APP_VERSION: "0"} if APP_ID.lower() in names and APP_VERSION.lower() not in names else {}
+    options = SparkWriteOptions.parse({**given, **first})
     for name, advice in (
         ("txnVersion", "the number of a batch is its txnVersion"),
         ("write_mode", "the first batch creates the table, and the others append to it"),
         ("replaceWhere", "use foreachBatch"),
     ):
-        if name in options.given or (name == "txnVersion" and options.write.txn_version is not None):
+        if name in options.given and name not in first:
             raise InvalidOptionError(f"the option {name} does not apply to a stream: {advice}")
+    return options
 
 
 class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):

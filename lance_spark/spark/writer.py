@@ -14,9 +14,11 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_failure, on_refusal
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
+from lance_spark.spark.commit_again import Job
 from lance_spark.spark.field_metadata import DECLARED_COLUMN
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
@@ -106,6 +108,11 @@ class LanceWriter(DataSourceArrowWriter):
         # Few rows are written without a task, and only tasks know the time zone of the session.
         self._mark = b"" if target.rules.needs_zone else _FEW_ROWS_MARK
 
+    @property
+    def job(self) -> Job:
+        """What is written, for a commit that is asked again."""
+        return Job(self._target.store, self._target.read_version, self._target.job)
+
     def numbered(self, app: str, number: int, properties: Mapping[str, str]) -> LanceWriter:
         """This writer for the write `number` of `app`, or of the user's own txnAppId, with these properties in the transaction."""
         options = self._target.options
@@ -130,7 +137,7 @@ class LanceWriter(DataSourceArrowWriter):
         if None in messages:
             raise no_message(messages.count(None), len(messages))
         fragments = self._fragments(messages)
-        with on_refusal(lambda: write.discard(self._target, fragments)):
+        with ids_of(self.job.request), on_refusal(lambda: write.discard(self._target, fragments)):
             if self._replaced is not None:
                 replace_where(self._target, self._replaced, fragments)
             else:

@@ -69,17 +69,16 @@ class DuplicateVerbs:
             raise InvalidOptionError("near duplicates are those up to the argument distance; leave distance_range out")
         target, snapshot = self._target, self._target.latest()
         above = float(np.nextafter(np.float32(distance), np.float32(np.inf)))  # the upper bound of a range is exclusive
-        given = {"refine_factor": 1, **parameters, "k": k, "metric": metric, "distance_range": (None, above)}
-        nearest = nearest_for(snapshot, column, given)
+        # Most rows have fewer near duplicates than `k`: with the distance as a range, each of them would be searched for everywhere.
+        nearest = nearest_for(snapshot, column, {"refine_factor": 1, **parameters, "k": k, "metric": metric})
         nearest = replace(nearest, k=nearest.k + 1)  # each row finds itself
         options = {**target.options, "version": str(snapshot.version), IDENTITY: snapshot.identity, "with_row_id": "true"}
         options |= {"columns": json.dumps([column])} | ({} if filter is None else {"filter": filter})
         rows = target.spark.read.format("lance").options(**options).load(absolute(target.uri))
         questions = rows.select(F.col(_ROW_ID).alias("id_a"), F.col(column))
         found = joined(target, snapshot, questions, nearest, (_ROW_ID,), filter, False, False).withColumnRenamed(_ROW_ID, "id_b")
-        ordered = found.where("id_a <> id_b").select(
-            F.least("id_a", "id_b").alias("id_a"), F.greatest("id_a", "id_b").alias("id_b"), "_distance"
-        )
+        near = found.where((F.col("id_a") != F.col("id_b")) & (F.col("_distance") < above))
+        ordered = near.select(F.least("id_a", "id_b").alias("id_a"), F.greatest("id_a", "id_b").alias("id_b"), "_distance")
         pairs = ordered.groupBy("id_a", "id_b").agg(F.min("_distance").alias("_distance"))
         return grouped(pairs)
 

@@ -14,6 +14,7 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
 from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
 from lance_spark.spark.source import IDENTITY
+from lance_spark.spark.stopped import check_running, is_stopped
 from lance_spark.storage.location import absolute, of_hadoop
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
@@ -51,15 +52,21 @@ class Target:
     `name` is that of the catalog and the table, quoted, by which Spark may have cached its rows; None for a path.
     """
 
-    spark: SparkSession
+    session: SparkSession
     uri: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     alias: str | None = None
     name: str | None = None
 
+    @property
+    def spark(self) -> SparkSession:
+        """The session. Raises InvalidOperationError if it was stopped."""
+        check_running(self.session, self.name or self.uri)
+        return self.session
+
     def refreshed(self, change: T) -> T:
         """The result of a change that has landed, after Spark has dropped the rows that it cached under the table's name."""
-        session: Any = getattr(self.spark, "_jsparkSession", None)
+        session: Any = None if is_stopped(self.session) else getattr(self.session, "_jsparkSession", None)
         if self.name is not None and session is not None:
             with logged(f"the change of {self.name} has landed, but dropping the rows that Spark has cached"):
                 if not session.sharedState().cacheManager().isEmpty():

@@ -26,7 +26,8 @@ FAILING = ("a + 1 > 0", "a * 2 >= 0", "-(a + 1) < 0", "a + 1 IN (2, 4)")
 
 def found(condition: str, rows: pa.RecordBatch = ROWS) -> list[bool | None]:
     """The condition for each row."""
-    return evaluate(parse(condition, from_arrow(rows.schema), None), rows).to_pylist()
+    values: list[bool | None] = evaluate(parse(condition, from_arrow(rows.schema), None), rows).to_pylist()
+    return values
 
 
 def connected(connect: str, guard: list[bool | None], failing: list[bool | None]) -> list[bool | None]:

@@ -38,12 +38,20 @@ def steps(options: dict[str, str], exact: bool = False) -> Steps:
 
 @pytest.mark.parametrize(
     ("options", "probes"),
-    [({}, 20), ({"nprobes": "7"}, 7), ({"minimum_nprobes": "5", "maximum_nprobes": "9"}, 5), ({"nprobes": "30", "refine_factor": "4"}, 30)],
+    [
+        ({}, "6 to 24"),
+        ({"nprobes": "7"}, "7"),
+        ({"minimum_nprobes": "5", "maximum_nprobes": "9"}, "6 to 9"),
+        ({"nprobes": "30", "refine_factor": "4"}, "30"),
+        ({"search_effort": "1"}, "40"),
+        ({"search_effort": "0", "minimum_nprobes": "2", "approx_mode": "fast"}, "2"),
+    ],
 )
-def test_options_of_the_table_say_how_its_index_is_searched(uri: str, options: dict[str, str], probes: int) -> None:
+def test_options_of_the_table_say_how_its_index_is_searched(uri: str, options: dict[str, str], probes: str) -> None:
     found = steps({"path": uri, **options})
     assert f", {probes} of 40 partitions" in found.told
-    assert found.join.candidates == 3 * int(options.get("refine_factor", 1))
+    assert found.join.wanted.count == 3 * int(options.get("refine_factor", 1))
+    assert found.join.nearest.approx_mode == options.get("approx_mode", "normal")
 
 
 def test_an_exact_join_uses_no_index(uri: str) -> None:
@@ -55,5 +63,9 @@ def test_wrong_options_are_errors(uri: str) -> None:
         steps({"path": uri, "minimum_nprobes": "9", "maximum_nprobes": "5"})
     with pytest.raises(InvalidOptionError, match="'nprobes' takes a whole number from 1"):
         ReadOptions.parse({"nprobes": "0"})
+    with pytest.raises(InvalidOptionError, match="'search_effort' takes a number from 0 to 1"):
+        ReadOptions.parse({"search_effort": "nan"})
+    with pytest.raises(InvalidOptionError, match="'approx_mode' takes fast or normal or accurate"):
+        ReadOptions.parse({"approx_mode": "best"})
     with pytest.raises(InvalidOptionError, match="nprobes is for joins; of a search, it is a parameter in the JSON of nearest"):
         ReadOptions.parse({"nearest": "{}", "nprobes": "3"})

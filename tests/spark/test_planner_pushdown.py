@@ -23,6 +23,7 @@ from lance_spark import Dataset
 from lance_spark.spark.reader import SIZE_MARK
 from lance_spark.spark.source import LanceDataSource, bind
 from tests.spark.plans import physical, rows_read, scan_statistics, scans, settings
+from tests.tables import rename_column
 
 Load = Callable[..., DataFrame]
 ROWS = 1000
@@ -38,7 +39,7 @@ def table(rows: int = ROWS) -> pa.Table:
             "s": [f"name-{i % 100:03d}" for i in ids],
             "f": [i / 4 for i in ids],
             "st": [{"p": i, "q": {"r": f"r{i % 5}", "z": i / 3}} if i % 11 else None for i in ids],
-            "a.b": pa.array(ids, pa.int32()),
+            "ab": pa.array(ids, pa.int32()),
         }
     )
 
@@ -48,6 +49,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table of four fragments."""
     uri = str(tmp_path_factory.mktemp("pushdown") / "t.lance")
     Dataset.write(uri, table(), max_rows_per_file=250)
+    rename_column(uri, "ab", "a.b")
     return uri
 
 
@@ -286,7 +288,7 @@ def test_options_come_before_what_spark_pushes(load: Load, stored: str) -> None:
 
 def test_deleted_rows_do_not_count(load: Load, uri: str) -> None:
 
-    dataset = lance.write_dataset(table(100).drop_columns("a.b"), uri, max_rows_per_file=40, data_storage_version="2.1")
+    dataset = lance.write_dataset(table(100).drop_columns("ab"), uri, max_rows_per_file=40, data_storage_version="2.1")
     dataset.delete("id % 3 = 0")
     df = load(uri)
     assert df.count() == 66

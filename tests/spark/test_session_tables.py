@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,8 +83,8 @@ def test_a_version_or_a_time_of_a_table(sql: Sql, spark: SparkSession) -> None:
     sql("ALTER TABLE travelled CREATE TAG first")
     sql("INSERT INTO travelled VALUES (2)")
     sql("ALTER TABLE travelled ADD COLUMN x INT")
-    history = spark.sql("DESCRIBE HISTORY travelled").where("version = 1").collect()
-    between = (history[0].timestamp + dt.timedelta(microseconds=1)).isoformat(" ")
+    history = spark.sql("DESCRIBE HISTORY travelled").where("version = 1")
+    [(between,)] = history.selectExpr("CAST(timestamp + INTERVAL 1 MICROSECOND AS STRING)").collect()
     for query in TRAVELS:
         assert sql(query.format(between=between)) == [(1,)], query
     assert spark.sql("SELECT * FROM travelled VERSION AS OF 1").columns == ["id"]
@@ -135,7 +134,7 @@ def test_a_table_with_a_location_that_is_lost(sql: Sql, tmp_path: Path) -> None:
                       "ALTER TABLE lost ADD COLUMN x INT", "OPTIMIZE lost"):  # fmt: skip
         with pytest.raises(SPARK_ERRORS, match=told):
             sql(statement)
-    sql("CREATE OR REPLACE TABLE lost AS SELECT 5 AS id")
+    sql("CREATE OR REPLACE TABLE lost USING lance AS SELECT 5 AS id")
     assert sql("SELECT * FROM lost") == [(5,)]
     sql("DROP TABLE lost")
     sql("DROP TABLE declared")

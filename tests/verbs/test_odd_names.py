@@ -1,4 +1,4 @@
-"""Names with backticks and dots mean themselves in every verb, also in fields of structs."""
+"""Names with backticks and dots, which existing tables may have, mean themselves in every verb, also in fields of structs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark import Dataset, LanceTable
+from tests.tables import rename_column
 
 NAMES = ["a`b", "`", "``", ".`"]
 
@@ -26,7 +27,8 @@ def path(name: str) -> str:
 
 @pytest.fixture
 def table(spark: SparkSession, uri: str, name: str) -> LanceTable:
-    Dataset.write(uri, pa.table({"id": [0, 1, 2], name: [0, 10, 20], "st": [{name: i, "other": i} for i in range(3)]}))
+    Dataset.write(uri, pa.table({"id": [0, 1, 2], "n": [0, 10, 20], "st": [{name: i, "other": i} for i in range(3)]}))
+    rename_column(uri, "n", name)
     return LanceTable.forPath(spark, uri)
 
 

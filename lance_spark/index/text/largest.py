@@ -19,7 +19,8 @@ def rounded(lengths: np.ndarray) -> np.ndarray:
     """The lengths (uint32) rounded down to 4 bits of precision, as in impacts; see `build.impacts`."""
     bits = np.frexp(lengths.astype(np.float64))[1]
     shift = np.maximum(bits - _EXACT_BITS, 0).astype(np.uint32)
-    return (lengths.astype(np.uint32) >> shift) << shift
+    found: np.ndarray = (lengths.astype(np.uint32) >> shift) << shift
+    return found
 
 
 def largest(documents: np.ndarray, frequencies: np.ndarray, lengths: np.ndarray, average: np.float32) -> np.ndarray:

@@ -6,6 +6,9 @@ import numpy as np
 
 from lance_spark.kernels.kernel import kernel
 
+Bounds = tuple[float | None, float | None]
+"""The least distance, and the first one that is too large. None: there is no bound."""
+
 
 class Best:
     """At most `count` rows with the smallest distances within `within` (the lower bound inclusive, the upper one exclusive).
@@ -13,7 +16,7 @@ class Best:
     Of rows at one distance, those with the smallest numbers (uint64) are kept. Rows whose distance is NaN are none.
     """
 
-    def __init__(self, count: int, within: tuple[float | None, float | None] = (None, None)) -> None:
+    def __init__(self, count: int, within: Bounds = (None, None)) -> None:
         self.count, self.within = count, within
         self._least, self._bound = within
         self._distances = [np.empty(0, np.float32)]
@@ -21,10 +24,6 @@ class Best:
         self._kept = 0
         self.worst = np.float32(np.inf if self._bound is None else self._bound)
         """No row with a greater distance than this is among the best."""
-
-    def heap(self) -> Heap:
-        """A heap that finds as many rows within the same bounds."""
-        return Heap(self.count, self.within)
 
     def add(self, distances: np.ndarray, rows: np.ndarray) -> None:
         """Add rows with their distances (float32)."""
@@ -71,7 +70,7 @@ class Heap:
     several farthest ones is replaced follows from the order of a binary heap.
     """
 
-    def __init__(self, count: int, within: tuple[float | None, float | None] = (None, None)) -> None:
+    def __init__(self, count: int, within: Bounds = (None, None)) -> None:
         self._count = count
         self._least, self._bound = (float(np.float32(np.nan if bound is None else bound)) for bound in within)
         self._distances = np.empty(min(count, _ROOM), np.float32)
@@ -91,6 +90,10 @@ class Heap:
             which = np.flatnonzero(allowed)
             distances, rows = distances[which], rows[which]
         self._kept = keep_nearest(distances, rows, self._least, self._bound, self._distances, self._rows, self._kept)
+
+    def count_below(self, bound: float) -> int:
+        """The number of rows with a smaller distance."""
+        return int(np.count_nonzero(self._distances[: self._kept] < np.float32(bound)))
 
     def found(self) -> tuple[np.ndarray, np.ndarray]:
         """The distances and the rows, in no order."""

@@ -50,10 +50,7 @@ class Graph:
         """
         own = compared.how, compared.numbers, compared.query, compared.table
         if allowed is not None and np.count_nonzero(allowed) * _FEW < len(allowed):
-            found = np.flatnonzero(allowed)
-            distances = np.empty(len(found))
-            far_of_each(*own, found, distances)
-            return found, compared.distances(distances)
+            return compared_one_by_one(compared, allowed)
         at = self.entry
         for level in reversed(self.levels[1:]):
             at = int(descend(*own, level.ids, level.first, level.neighbours, at))
@@ -62,6 +59,14 @@ class Graph:
         found, distances = np.empty(keep, np.int64), np.empty(keep)
         count = walk(*own, base.first, base.neighbours, at, mask, found, distances)
         return found[:count], compared.distances(distances[:count])
+
+
+def compared_one_by_one(compared: Compared, allowed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors that are `allowed` (None: all), and their distances (float32)."""
+    rows = np.arange(len(compared.numbers)) if allowed is None else np.flatnonzero(allowed)
+    distances = np.empty(len(rows))
+    far_of_each(compared.how, compared.numbers, compared.query, compared.table, rows, distances)
+    return rows, compared.distances(distances)
 
 
 def graph(batch: pa.RecordBatch, bounds: Sequence[int], entry: int, vectors: int, what: str) -> Graph:

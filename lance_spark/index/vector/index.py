@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,12 +18,12 @@ from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.vector.codes import Codes, GraphQuantizer, Quantizer
 from lance_spark.index.vector.distances import METRICS, least, normalised
 from lance_spark.index.vector.flat import Flat
-from lance_spark.index.vector.hnsw import COLUMNS, Graph, graph
+from lance_spark.index.vector.hnsw import COLUMNS, Graph, compared_one_by_one, graph
 from lance_spark.index.vector.ivf import Centroids, Partitions, centroids, partitions
 from lance_spark.index.vector.legacy import LegacyIndex
 from lance_spark.index.vector.partition import Partition
 from lance_spark.index.vector.pq import product_quantizer
-from lance_spark.index.vector.rq import rabit_quantizer
+from lance_spark.index.vector.rq import RaBitQuantizer, rabit_quantizer
 from lance_spark.index.vector.sq import scalar_quantizer
 from lance_spark.index.vector.vectors import ELEMENTS, vector_type
 
@@ -39,7 +39,7 @@ _BLOCK_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class VectorIndex:
-    """An open segment. `kind` is its type, such as IVF_HNSW_SQ; `read` reads a partition."""
+    """An open segment. `kind` is its type, such as IVF_HNSW_SQ; `read` reads a partition with the codes of a quantizer."""
 
     files: IndexFiles
     kind: str
@@ -47,7 +47,7 @@ class VectorIndex:
     centroids: Centroids
     partitions: Partitions
     quantizer: Quantizer
-    read: Callable[[int], Partition]
+    read: Callable[[int, Quantizer], Partition]
 
     @property
     def nbytes(self) -> int:
@@ -61,19 +61,44 @@ class VectorIndex:
         queries = normalised(queries) if self.metric == "cosine" else queries
         return queries.astype(stored) if stored.kind == "f" else queries
 
-    def nearest_partitions(self, queries: np.ndarray, count: int) -> np.ndarray:
-        """The numbers of at most so many partitions that have rows, the nearest ones first, in a row for each prepared query."""
-        filled = np.flatnonzero(self.partitions.stops > self.partitions.starts)
-        found = np.empty((len(queries), min(count, len(filled))), np.int64)
+    def in_mode(self, mode: str) -> VectorIndex:
+        """The index as a search with this `approx_mode` compares its codes. Only RQ has several ways."""
+        quantizer = self.quantizer
+        if mode == "normal" or not isinstance(quantizer, RaBitQuantizer):
+            return self
+        return self.files.cached(
+            f"vectors, {mode}",
+            lambda: replace(self, quantizer=quantizer.in_mode(mode)),
+            lambda index: index.nbytes,
+        )
+
+    @property
+    def filled(self) -> np.ndarray:
+        """The numbers of the partitions that have rows."""
+        return np.flatnonzero(self.partitions.stops > self.partitions.starts)
+
+    def nearest_partitions(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of at most so many partitions that have rows, and the distances to their centroids.
+
+        Both have a row for each prepared query, with the nearest partitions first.
+        """
+        filled = self.filled
+        numbers = np.empty((len(queries), min(count, len(filled))), np.int64)
+        distances = np.empty(numbers.shape, np.float32)
         at_once = max(_BLOCK_BYTES // max(8 * len(self.partitions), 1), 1)
         for start in range(0, len(queries), at_once):
             some = slice(start, start + at_once)
-            found[some] = filled[least(self.centroids.distances(queries[some])[:, filled], found.shape[1])]
-        return found
+            to_filled = self.centroids.distances(queries[some])[:, filled]
+            nearest = least(to_filled, numbers.shape[1])
+            numbers[some] = filled[nearest]
+            distances[some] = np.take_along_axis(to_filled, nearest, axis=1)
+        return numbers, distances
 
     def partition(self, number: int) -> Partition:
         """A partition, which stays in memory. Raises CorruptFileError."""
-        return self.files.cached(f"partition {number}", lambda: self.read(number), lambda p: p.nbytes)
+        quantizer = self.quantizer
+        key = f"partition {number}, {', '.join(quantizer.columns)}"
+        return self.files.cached(key, lambda: self.read(number, quantizer), lambda p: p.nbytes)
 
     def forms(self, queries: np.ndarray) -> np.ndarray:
         """Prepared queries in the form in which `distances` takes them: a row for each."""
@@ -86,12 +111,15 @@ class VectorIndex:
             return np.ascontiguousarray(self.quantizer.distances(forms, self.centroids.vectors[number], codes))
 
     def nearest(
-        self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int, allowed: np.ndarray | None
+        self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int | None, allowed: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The places in a partition of the vectors that a search of its graph finds, and their distances; see `Graph.nearest`."""
+        """The places in a partition of the vectors that a search of its graph finds, and their distances; see `Graph.nearest`.
+
+        Without `keep`, all vectors that are `allowed`, which are compared without the graph.
+        """
         with np.errstate(all="ignore"):  # what is damaged may have any values
             compared = cast(GraphQuantizer, self.quantizer).compared(query, self.centroids.vectors[number], partition.codes)
-            return graph.nearest(compared, keep, allowed)
+            return compared_one_by_one(compared, allowed) if keep is None else graph.nearest(compared, keep, allowed)
 
 
 @dataclass(frozen=True)
@@ -100,16 +128,15 @@ class _Stored:
 
     files: IndexFiles
     partitions: Partitions
-    quantizer: Quantizer
     graphs: Partitions | None
     graph_levels: Sequence[Mapping[str, Any]]
 
-    def partition(self, number: int) -> Partition:
+    def partition(self, number: int, quantizer: Quantizer) -> Partition:
         """A partition. Raises CorruptFileError."""
         file = self.files.open("auxiliary.idx")
-        batch = file.read(("_rowid", *self.quantizer.columns), self.partitions.rows(number))
+        batch = file.read(("_rowid", *quantizer.columns), self.partitions.rows(number))
         rows = unsigned(batch.column(0), file.path).astype(np.uint64)
-        codes = self.quantizer.codes(pa.RecordBatch.from_arrays(batch.columns[1:], names=list(self.quantizer.columns)), file.path)
+        codes = quantizer.codes(pa.RecordBatch.from_arrays(batch.columns[1:], names=list(quantizer.columns)), file.path)
         return Partition(rows, codes, None if self.graphs is None else self._graph(number, len(rows), self.graphs))
 
     def _graph(self, number: int, vectors: int, rows: Partitions) -> Graph:
@@ -155,7 +182,7 @@ def _opened(files: IndexFiles) -> VectorIndex:
         levels = [_object(text, graphs.path) if text else {} for text in _json(graphs, "lance:hnsw")]
     if len(own) != len(around.vectors) or (nodes is not None and not len(nodes) == len(levels) == len(own)):
         raise CorruptFileError(f"{codes.path}: {len(own)} partitions, but {len(around.vectors)} centroids")
-    return VectorIndex(files, kind, metric, around, own, quantizer, _Stored(files, own, quantizer, nodes, levels).partition)
+    return VectorIndex(files, kind, metric, around, own, quantizer, _Stored(files, own, nodes, levels).partition)
 
 
 def _opened_legacy(files: IndexFiles, column: pa.FixedSizeListType, missing: MissingFileError) -> VectorIndex:
@@ -164,7 +191,15 @@ def _opened_legacy(files: IndexFiles, column: pa.FixedSizeListType, missing: Mis
         old = LegacyIndex(files, column.list_size)
     except UnsupportedFeatureError as e:
         raise missing from e
-    return VectorIndex(files, "IVF_PQ", old.metric, old.centroids, old.partitions, old.quantizer, old.partition)
+    return VectorIndex(
+        files,
+        "IVF_PQ",
+        old.metric,
+        old.centroids,
+        old.partitions,
+        old.quantizer,
+        lambda number, _quantizer: old.partition(number),
+    )
 
 
 def _kind(file: IndexFile) -> tuple[str, str]:

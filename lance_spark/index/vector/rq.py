@@ -6,7 +6,7 @@ Factors of each vector correct the distances.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,15 +28,30 @@ MOST_DIMENSIONS = 1 << 13
 """The rotation is a matrix, of 256 MB at most."""
 
 
+_STEPS = 255
+_ACCURATE_STEPS = 65535
+"""How finely sums of numbers of the query are rounded, with the approx_mode "accurate" and otherwise; as in pylance."""
+
+
 @dataclass(frozen=True)
 class RaBitQuantizer:
-    """`rotation` (float32) has a row for each rotated dimension. With `residual`, what is rotated is the query less the centroid."""
+    """`rotation` (float32) has a row for each rotated dimension. With `residual`, what is rotated is the query less the centroid.
+
+    Sums of numbers of a query are rounded to `steps`, see `sums_of_signs`.
+    """
 
     rotation: np.ndarray
     bits: int
     metric: str
     packed: bool
     residual: bool
+    steps: int = _STEPS
+
+    def in_mode(self, mode: str) -> RaBitQuantizer:
+        """How a search with this `approx_mode` compares codes: "fast" by their signs alone, "accurate" with finer steps."""
+        if mode == "fast":
+            return replace(self, bits=1)
+        return replace(self, steps=_ACCURATE_STEPS) if mode == "accurate" else self
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -68,7 +83,7 @@ class RaBitQuantizer:
         apart = queries - centroid
         rotated = self._rotated(apart) if self.residual else forms[:, len(centroid) :]
         along = np.empty((len(queries), len(codes.values)), np.float32)
-        sums_of_signs(rotated, np.ascontiguousarray(codes.values.T), along)
+        sums_of_signs(rotated, np.ascontiguousarray(codes.values.T), self.steps, along)
         total = rotated.sum(axis=1)[:, None]
         if self.residual:
             along = (2 * along - total) / np.float32(np.sqrt(rotated.shape[1]))
@@ -96,11 +111,11 @@ class RaBitQuantizer:
 
 
 @kernel
-def sums_of_signs(rotated: np.ndarray, codes: np.ndarray, out: np.ndarray) -> None:
+def sums_of_signs(rotated: np.ndarray, codes: np.ndarray, steps: int, out: np.ndarray) -> None:
     """Store in `out[q, i]` (float32) the sum of the numbers of `rotated[q]` (float32) that have a sign in column i of `codes` (uint8).
 
     Each row of `codes` has the signs of 8 numbers, the first in the lowest bit. In whole groups of vectors, the sums of 4 numbers are
-    rounded to one of 256 steps between the smallest and the largest of them, as in pylance; those of the last vectors are exact.
+    rounded to one of so many steps between the smallest and the largest of them, as in pylance; those of the last vectors are exact.
     """
     parts, count = codes.shape
     grouped = count // GROUP * GROUP
@@ -121,7 +136,7 @@ def sums_of_signs(rotated: np.ndarray, codes: np.ndarray, out: np.ndarray) -> No
         if not grouped:
             continue
         low, high = fours.min(), fours.max()
-        step = (high - low) / np.float32(255)
+        step = (high - low) / np.float32(steps)
         per_step = np.float32(1) / step if step > 0 else np.float32(0)
         for four in range(2 * parts):
             for signs_of_four in range(16):

@@ -22,7 +22,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.namespace.manifest_table import GUARD, NAMESPACE, WRITER_FLAGS, ManifestTable, change, change_metadata
 from lance_spark.namespace.partitioned.json_arrow import schema_from_json, schema_to_json
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, parsed, with_columns
@@ -208,6 +208,7 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     """The columns with their storage types, and with the names of extension types in their metadata, for JSON."""
     lance = from_arrow(schema)
     check_not_reserved(lance)
+    check_new_names(lance.fields)
     fields = []
     for f, own in zip(schema, lance.fields):
         t, metadata = f.type, dict(own.metadata)

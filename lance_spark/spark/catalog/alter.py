@@ -37,6 +37,11 @@ NO_SIZES: Mapping[str, int] = {}
 
 def alter_table(catalog: Catalog, place: Place, changes: Sequence[Change]) -> None:
     """Apply the changes, in order. Raises UnsupportedFeatureError before the first one if there is no way to make one of them."""
+    if any(c.get("key") == "location" for c in changes):
+        raise UnsupportedFeatureError(
+            "ALTER TABLE .. SET LOCATION is not supported: a lance table stays where its versions are. "
+            "Give the table at another place a name of its own: CREATE TABLE .. USING lance LOCATION"
+        )
     if unknown := [c["change"] for c in changes if c["change"] not in _STEPS]:
         raise UnsupportedFeatureError(f"ALTER TABLE: lance tables do not support {', '.join(unknown)}")
     snapshot = latest_at(catalog, place)

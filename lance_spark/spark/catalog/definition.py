@@ -22,6 +22,7 @@ from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.new_schema import split_key
+from lance_spark.table.write.properties import check_properties
 
 _OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
@@ -58,6 +59,7 @@ class Definition:
             for key, value in properties.items()
             if key not in _OF_SPARK and key != _KEY and not key.startswith(_OPTION) and of_statement.get(key) != value
         }
+        check_properties(config)
         _check_columns(config, columns.names)
         if clustered := Clustered.in_config(config).columns:
             check_columns(from_arrow(stored(columns, {})), clustered)

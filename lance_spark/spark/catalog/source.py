@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from lance_spark.errors import (
+    LanceError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
@@ -24,9 +26,12 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     wrong_arguments_as_options,
 )
+from lance_spark.metadata.transaction_ids import ids_of
+from lance_spark.spark.asked import Asked
 from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
+from lance_spark.spark.command import AGAIN
 from lance_spark.spark.field_metadata import DECLARED_COLUMN
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.writer import LanceWriter
@@ -52,12 +57,19 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "procedures": calls.describe,
     "call": calls.call,
     "statement": statements.statement,
+    "check": tables.check,
 }
 _KNOWN_TO_SPARK = (
     *(NamespaceNotFoundError, NamespaceAlreadyExistsError, NamespaceNotEmptyError),
     *(TableNotFoundError, TableAlreadyExistsError, UnsupportedFeatureError),
 )
 """Errors that Spark has classes for. Others are raised, and reach the user with their class and message in Spark's text."""
+_AGAIN: Mapping[str, tuple[type[LanceError], ...]] = {
+    "rename": (TableNotFoundError,),
+    "create_namespace": (NamespaceAlreadyExistsError,),
+    "drop_namespace": (NamespaceNotFoundError,),
+}
+"""The errors of a request that was asked before which say that it was done then."""
 _RESULT = "result"
 
 
@@ -70,7 +82,8 @@ class CatalogSource(DataSource):
         super().__init__(dict(options))
         request = json.loads(options["request"])
         self._operation: str = request["operation"]
-        self._catalog = Catalog(request["settings"])
+        self._asked = Asked(request.get("id") or str(uuid.uuid4()), AGAIN in options)
+        self._catalog = Catalog(request["settings"], self._asked)
         self._arguments: dict[str, Any] = request["arguments"]
         if self._operation != "list_namespaces":
             for holder, key in ((self._arguments, "id"), (self._arguments, "to"), (self._arguments.get("place", {}), "id")):
@@ -89,11 +102,13 @@ class CatalogSource(DataSource):
             return StructType([StructField(_RESULT, BinaryType(), False)])
         answer: dict[str, Any]
         try:
-            with wrong_arguments_as_options():
+            with wrong_arguments_as_options(), ids_of(self._asked.request):
                 answer = {"value": _OPERATIONS[self._operation](self._catalog, **self._arguments)}
         except _KNOWN_TO_SPARK as e:
+            if self._asked.is_again and isinstance(e, _AGAIN.get(self._operation, ())):
+                return _answer({"value": None})
             answer = {"error": next(kind.__name__ for kind in _KNOWN_TO_SPARK if isinstance(e, kind)), "message": str(e)}
-        return StructType([StructField("answer", StringType(), True, {"answer": json.dumps(answer)})])
+        return _answer(answer)
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -110,6 +125,10 @@ class CatalogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""
         return _TaskReader(self._catalog, self._arguments)
+
+
+def _answer(answer: Mapping[str, Any]) -> StructType:
+    return StructType([StructField("answer", StringType(), True, {"answer": json.dumps(answer)})])
 
 
 class _Task(InputPartition):

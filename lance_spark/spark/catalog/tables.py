@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
     InvalidOptionError,
+    LanceError,
     MissingFileError,
     NamespaceNotFoundError,
     SchemaMismatchError,
@@ -24,20 +25,23 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
+from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
-from lance_spark.spark.catalog.definition import Definition, location_of, options_of_each_write, shown_properties
+from lance_spark.schema.schema import from_arrow
+from lance_spark.spark.catalog.definition import Definition, declared_columns, location_of, options_of_each_write, shown_properties
 from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.opened import open_version
 from lance_spark.spark.options import ReadOptions, SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.types import to_spark
+from lance_spark.spark.types import stored, to_spark
 from lance_spark.spark.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.clones import dropping
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
+from lance_spark.table.write.properties import check_properties
 
 Id = Sequence[str]
 Place = Mapping[str, Any]
@@ -182,12 +186,27 @@ def details(catalog: Catalog, id: Id) -> dict[str, str]:
     return found
 
 
+def check(catalog: Catalog, properties: Mapping[str, str], schema: str | None = None) -> str | None:
+    """What is wrong with the names of properties and of new columns of a table of Spark's own catalog; None if nothing is."""
+    try:
+        check_properties(properties)
+        if schema is not None:
+            check_new_names(from_arrow(stored(declared_columns(schema), {})).fields)
+    except LanceError as e:
+        return str(e)
+    return None
+
+
 def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
     """Create a table without rows in one commit, or with LOCATION, register the table that is there.
 
     Raises TableAlreadyExistsError, and SchemaMismatchError if the table at the location has other columns.
     """
     definition = Definition.parse(schema, properties, defaults=catalog.new_table_options)
+    if catalog.asked.is_again and _is_made(catalog, id, definition):
+        with contextlib.suppress(TableAlreadyExistsError):
+            finish(catalog, id, properties)
+        return
     begun = stage(catalog, id, properties)
     with on_failure(lambda: abandon(catalog, id, **begun)):
         there = _at(catalog, definition.location)
@@ -201,7 +220,19 @@ def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str])
 def replace(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
     """Replace a table by one without rows in one commit; older versions are kept. Raises TableNotFoundError."""
     definition = Definition.parse(schema, properties)
+    if catalog.asked.is_again and _is_made(catalog, id, definition):
+        return
     commit_empty(replaced_store(catalog, id, definition), definition.schema, "overwrite", definition.write_options)
+
+
+def _is_made(catalog: Catalog, id: Id, definition: Definition) -> bool:
+    """Whether the request, which was asked before, has committed the table."""
+    try:
+        store = begun_store(catalog, id, definition)
+    except (TableNotFoundError, NamespaceNotFoundError):
+        return False
+    there = _latest(store)
+    return there is not None and catalog.asked.has_made(store, there.version)
 
 
 def stage(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> dict[str, bool]:
@@ -295,7 +326,7 @@ def drop(catalog: Catalog, id: Id, purge: bool) -> bool:
     except (TableNotFoundError, NamespaceNotFoundError):
         if branch_of(id) is not None:
             raise UnsupportedFeatureError(f"{shown(id)} is a branch: CALL system.delete_branch removes it") from None
-        return False
+        return catalog.asked.is_again
     return True
 
 
@@ -338,10 +369,12 @@ def latest_version(catalog: Catalog, id: Id) -> Snapshot:
 
 
 def latest_at(catalog: Catalog, place: Place) -> Snapshot:
-    """The latest version of the table at a place."""
+    """The latest version of the table at a place, on which a change is based (see `asked`)."""
     if "id" in place:
-        return latest_version(catalog, place["id"])
-    return open_version(ReadOptions.parse(place["options"])).table_for("; use lance_spark.namespace")
+        latest = latest_version(catalog, place["id"])
+    else:
+        latest = open_version(ReadOptions.parse(place["options"])).table_for("; use lance_spark.namespace")
+    return catalog.asked.base(latest)
 
 
 def _at(catalog: Catalog, location: str | None) -> Snapshot | None:

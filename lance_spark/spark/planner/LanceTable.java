@@ -301,6 +301,21 @@ class Pickle {
   static final byte[] PARTITIONED_MARK = Marks.mark("LancePartitioned:");
   static final byte[] LOG_MARK = Marks.mark("LanceLog:");
 
+  /** The pickle of `lance_spark.spark.commit_again.again(writer)`, in protocol 3. */
+  static byte[] again(byte[] writer) {
+    try {
+      ByteArrayOutputStream out = new ByteArrayOutputStream();
+      out.write(new byte[] { (byte) 0x80, 3 });
+      out.write("clance_spark.spark.commit_again\nagain\n".getBytes(StandardCharsets.US_ASCII));
+      out.write('B');
+      writeSized(out, writer);
+      out.write(new byte[] { (byte) 0x85, 'R', '.' });
+      return out.toByteArray();
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
   /** The pickle of `lance_spark.spark.source.bind(source, request)`, in protocol 3. */
   static byte[] bind(byte[] source, String request) throws Exception {
     ByteArrayOutputStream out = new ByteArrayOutputStream();

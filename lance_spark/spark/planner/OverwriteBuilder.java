@@ -3,6 +3,9 @@ package lancespark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
@@ -68,5 +71,17 @@ class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite 
       all.add(condition);
     }
     return all;
+  }
+}
+
+/** A table of the session catalog as the target of a write that replaces rows by a condition, or adds columns. */
+class SessionTable extends LanceTable {
+  SessionTable(Table table, Identifier id) throws Exception { super(inCatalog(table, id)); }
+
+  public Set capabilities() {
+    Set capabilities = super.capabilities();
+    capabilities.add(TableCapability.OVERWRITE_BY_FILTER);
+    addEvolution(capabilities);
+    return capabilities;
   }
 }

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
 from lance_spark.metadata.operations import CONSTRAINT, Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
-from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
+from lance_spark.metadata.row_columns import check_names, check_new_names, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field
@@ -28,6 +28,7 @@ from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopene
 from lance_spark.table.write.constraints import condition, constraints
 from lance_spark.table.write.nested_fields import New, extended, named, within, written_part
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.properties import check_properties
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
 """Columns to add."""
@@ -79,6 +80,7 @@ def _with_null_fields(snapshot: Snapshot, new: Sequence[New]) -> Merge:
     schema, made = extended(manifest, new, next_field_id(snapshot))
     check_new(new, made)
     check_names(schema.fields)
+    check_new_names(schema.fields, manifest.schema.fields)
     return Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
 
 
@@ -208,8 +210,7 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
     changed = replace(schema, fields=_edited(schema.fields, altered))
     check_names(changed.fields)
     check_not_reserved(changed)
-    known = {f.name for f in schema.fields}
-    check_no_dots(f.name for f in changed.fields if f.name not in known)
+    check_new_names(changed.fields, schema.fields)
     parts = (written_part(f, set(origins.values()), snapshot.manifest.data_format) for f in schema.fields)
     cast = [Retyped(old, new, origins) for old in parts if old is not None for new in _edited((old,), altered)]
     return Project(changed, preserves_nullability=None if tightened else True), cast
@@ -229,13 +230,15 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
     """Set keys of the table's config, or remove them (None). With `replace_all`, all other keys are removed.
 
-    Raises InvalidOptionError for a new constraint: `add_constraint` finds out whether all rows fulfil it.
+    Raises InvalidOptionError for an unknown property that looks like one of ours (see `check_properties`), and for a new constraint:
+    `add_constraint` finds out whether all rows fulfil it.
     """
     check_texts("values", values, '{"key": "text"}', null=True)
     for key, text in values.items():
         if key.startswith(CONSTRAINT) and text is not None and snapshot.manifest.config.get(key) != text:
             name = key.removeprefix(CONSTRAINT)
             raise InvalidOptionError(f"{key!r} is a constraint; write ALTER TABLE t ADD CONSTRAINT {name} CHECK ({text})")
+    check_properties(key for key, text in values.items() if text is not None and snapshot.manifest.config.get(key) != text)
     check_type("replace", replace_all, bool, "True or False")
     return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.operations import Merge
-from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
+from lance_spark.metadata.row_columns import check_names, check_new_names, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.schema.schema import Field, Schema, quoted
@@ -35,7 +35,6 @@ def check_new(new: Sequence[New], made: Sequence[Field]) -> None:
     for (_, column), field in zip(new, made):
         check_fits(pa.schema([column]), Schema((field,)))
     check_not_reserved(fields)
-    check_no_dots(field.name for (parent, _), field in zip(new, made) if parent is None)
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,7 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema, without_values: Container
     schema, made = extended(manifest, new, next_field_id(snapshot))
     check_new(new, made)
     check_names(schema.fields)
+    check_new_names(schema.fields, manifest.schema.fields)
     names = {field.id: column.name for field, column in zip(made, columns) if column.name not in without_values}
     if manifest.data_format == "0.1" and len(names) < len(made):
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")

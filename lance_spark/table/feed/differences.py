@@ -238,6 +238,8 @@ def _compare(touched: Touched, before: Snapshot, f: Fragment, after: Snapshot, g
     old, new = Part(before, f, both), Part(after, g, both)
     compared = _only(after.manifest.schema.fields, known)
     fields = Schema(tuple(field for field in compared if not changed.isdisjoint(c.id for c in field.walk())))
+    if not fields.fields:
+        return  # the commit has cast the only field of a struct
     updated = _updated(old, new, fields, operation)
     if len(updated):
         touched.updated.append(addresses_of(g.id, updated))

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from lance_spark.index.vector.best import Best
+from lance_spark.index.vector.neighbors import NONE, Neighbors, joined
 from lance_spark.table.join.plan import NearestJoin
 from lance_spark.table.scan.runner import Here
-from lance_spark.table.search.brute_force import exact_distances
-from lance_spark.table.search.index_search import IndexSearch
+from lance_spark.table.search.index_search import IndexSearch, Refinement
 from lance_spark.table.search.nearest import Nearest
-from lance_spark.table.search.segments import Triples, joined, nearest_of_each, open_segment, settled
+from lance_spark.table.search.segments import open_segment, unsettled_queries
 
 _CUT_ROWS = 1 << 20
 """More rows than so many, that were found for some questions, are reduced to the nearest ones."""
@@ -23,58 +23,61 @@ class Gathered:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._parts: list[Triples] = []
+        self._parts: list[Neighbors] = []
         self._rows = 0
         self._bound = _CUT_ROWS
 
-    def add(self, numbers: np.ndarray, distances: np.ndarray, rows: np.ndarray) -> None:
+    def add(self, found: Neighbors) -> None:
         """Add rows."""
-        self._parts.append((numbers, distances, rows))
-        self._rows += len(rows)
+        self._parts.append(found)
+        self._rows += len(found)
         if self._rows > self._bound:
-            self._parts = [nearest_of_each(self.all(), self._most)]
-            self._rows = len(self._parts[0][0])
+            self._parts = [self.all().nearest(self._most)]
+            self._rows = len(self._parts[0])
             self._bound = max(_CUT_ROWS, 2 * self._rows)
 
-    def all(self) -> Triples:
+    def all(self) -> Neighbors:
         """All rows, in no order."""
         return joined(self._parts)
 
 
-def answers(join: NearestJoin, queries: np.ndarray, estimated: Triples, computed: Triples) -> Triples:
+def answers(join: NearestJoin, queries: np.ndarray, estimated: Neighbors, computed: Neighbors) -> Neighbors:
     """The nearest rows of each query, in the order of queries and distances, of those found by the index and by scans."""
     nearest = replace(join.nearest, queries=queries, many=True)
-    found = [computed]
-    if join.segments:
-        of_index = _of_index(join, nearest, estimated)
-        found.append(_computed(join, nearest, of_index) if join.exact else of_index)
-    return nearest_of_each(joined(found), nearest.k)
+    of_index = _of_index(join, nearest, estimated) if join.segments else NONE
+    return joined([computed, of_index]).nearest(nearest.k)
 
 
-def _of_index(join: NearestJoin, nearest: Nearest, estimated: Triples) -> Triples:
-    """The rows of the index; a query is searched for alone where single searches decide otherwise, see `search_together`."""
-    snapshot, queries = join.version.snapshot, nearest.queries
-    own, alone = settled(estimated, range(len(queries)), nearest.k, join.candidates, join.room, join.all_searched)
-    if not alone:
-        return own
-    found = [own]
-    index = IndexSearch(snapshot, [open_segment(snapshot, segment, nearest) for segment in join.segments])
-    for number in alone:
-        best = Best(join.candidates, (None, None) if join.exact else nearest.distance_range)
-        index.search(replace(nearest, queries=queries[number : number + 1]), join.allowed, [best], Here())
-        distances, rows = best.found()
-        found.append((np.full(len(rows), number), distances, rows))
-    return joined(found)
+def _of_index(join: NearestJoin, nearest: Nearest, estimated: Neighbors) -> Neighbors:
+    """The rows of the index, with distances that are computed from their vectors if the join wants these.
+
+    A query is searched for alone where single searches decide otherwise, see `search_together`.
+    """
+    found, queries = estimated.nearest(join.room), range(len(nearest.queries))
+    unsettled = unsettled_queries(found, queries, nearest.k, join.wanted, join.all_searched)
+    settled = found.at((found.ranks() < join.wanted.count) & ~np.isin(found.queries, unsettled))
+    if not join.exact and not len(unsettled):
+        return settled
+    index = IndexSearch(join.version.snapshot, [open_segment(join.version.snapshot, s, nearest) for s in join.segments])
+    alone = [_found_alone(join, nearest, index, number) for number in unsettled.tolist()]
+    rows = joined([settled, *alone])
+    if not join.exact:
+        return rows
+    candidates = dict.fromkeys(queries, NONE.addresses)
+    candidates |= {number: own.addresses for number, own in rows.nearest(join.wanted.count).of_each().items()}
+    refined = Refinement(index, nearest, join.wanted, join.allowed).best(candidates)
+    return joined([_neighbors(number, best) for number, best in refined.items()])
 
 
-def _computed(join: NearestJoin, nearest: Nearest, found: Triples) -> Triples:
-    """The same rows with their distances computed from vectors, those within the bounds."""
-    numbers, distances, rows = found
-    asked, of = np.unique(numbers, return_inverse=True)
-    order = np.lexsort((rows, of))
-    each = np.split(rows[order], np.cumsum(np.bincount(of, minlength=len(asked)))[:-1])
-    addresses = {number: np.unique(own) for number, own in zip(asked.tolist(), each)}
-    best = {number: Best(nearest.k, nearest.distance_range) for number in addresses}
-    for number, distances in exact_distances(join.version.snapshot, nearest, join.metric, addresses).items():
-        best[number].add(distances, addresses[number])
-    return joined([(np.full(len(own), number), *own.found()) for number, own in best.items()])
+def _found_alone(join: NearestJoin, nearest: Nearest, index: IndexSearch, number: int) -> Neighbors:
+    """What the index finds for the query with this number."""
+    best = Best(join.wanted.count, join.wanted.within)
+    own = replace(nearest, queries=nearest.queries[number : number + 1])
+    index.search(own, join.wanted, join.allowed, [best], Here())
+    return _neighbors(number, best)
+
+
+def _neighbors(number: int, best: Best) -> Neighbors:
+    """The best rows of the query with this number."""
+    distances, addresses = best.found()
+    return Neighbors(np.full(len(addresses), number), distances, addresses)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.arrow.packed import packed, unpacked
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.damaged import DamagedSegmentError
+from lance_spark.index.vector.neighbors import Neighbors
 from lance_spark.table.join.plan import NearestJoin
 from lance_spark.table.search.brute_force import nearest_of_task
 from lance_spark.table.search.segments import PairsTask, nearest_of_pairs
@@ -50,7 +51,7 @@ def compared(join: NearestJoin, group: int, queries: np.ndarray, partitions: pa.
         of_each = nearest_of_task(nearest, join.metric, nearest.k, join.scans[group - join.first_scan])
         numbers = np.repeat(np.arange(len(queries)), [len(rows) for _, rows in of_each])
         distances, rows = (np.concatenate(parts) for parts in zip(*of_each))
-        yield _packed(numbers, distances, rows, False)
+        yield _packed(Neighbors(numbers, distances, rows), False)
         return
     codes, counts = unpacked(partitions, np.int64)
     of = np.repeat(np.arange(len(queries)), counts)
@@ -61,20 +62,17 @@ def compared(join: NearestJoin, group: int, queries: np.ndarray, partitions: pa.
         # The nearest partitions of all queries come first: then few rows of the others are among the nearest ones that are found so far.
         is_first = np.diff(of[own], prepend=-1).astype(np.bool_)
         own = own[np.lexsort((codes[own], ~is_first))]
-        # Estimates of distances cannot be compared with exact bounds: rows within them are chosen at the end, if all are computed.
-        within = (None, None) if join.exact else nearest.distance_range
         numbers = codes[own] & 0xFFFFFFFF
+        task = PairsTask(join.version, segment, nearest, join.wanted, numbers, of[own], join.allowed, join.room)
         try:
-            found = nearest_of_pairs(PairsTask(join.version, segment, nearest, numbers, of[own], join.allowed, join.room, within))
+            found = nearest_of_pairs(task)
         except DamagedSegmentError as e:
             raise CorruptFileError(f"{e}; join without the index (use_index=False), and make it again") from e
-        yield _packed(*found, True)
+        yield _packed(found, True)
 
 
-def _packed(numbers: np.ndarray, distances: np.ndarray, rows: np.ndarray, estimated: bool) -> Found:
+def _packed(found: Neighbors, estimated: bool) -> Found:
     """The rows of each query, which are together, as values of at most `_PIECE_ROWS`."""
-    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
-    within = np.arange(len(numbers)) - np.repeat(begins, np.diff(np.append(begins, len(numbers))))
-    pieces = np.flatnonzero(within % _PIECE_ROWS == 0)
-    ends = np.append(pieces, len(numbers))
-    return Found(numbers[pieces], packed(distances, ends), packed(rows, ends), estimated)
+    pieces = np.flatnonzero(found.ranks() % _PIECE_ROWS == 0)
+    ends = np.append(pieces, len(found))
+    return Found(found.queries[pieces], packed(found.distances, ends), packed(found.addresses, ends), estimated)

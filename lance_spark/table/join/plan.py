@@ -19,7 +19,7 @@ from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.hits import addresses_of
 from lance_spark.table.search.index_search import IndexSearch, index_search, lost_segments
 from lance_spark.table.search.nearest import Nearest
-from lance_spark.table.search.segments import Pinned
+from lance_spark.table.search.segments import Pinned, Wanted, wanted_of
 from lance_spark.table.search.vector_search import VectorSearch
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -38,8 +38,9 @@ class NearestJoin:
     group of each partition of each. The `scans` of rows that no segment covers, or of all, are one group each, after those of partitions:
     `group_count` is the number of both. `allowed` are the addresses of the rows of the index that may be found, ascending (None: all).
 
-    Of each question, the nearest `candidates` by the index are wanted from each group, and one more, which tells whether several are at
-    the last distance. `exact`: their distances are computed from the vectors. `all_searched`: first probes are all partitions there are.
+    `wanted` says what is taken from the index for each question: of each group, `room` rows, which are one more than are wanted. It tells
+    whether several are at the last distance. `exact`: their distances are computed from the vectors. `all_searched`: each question
+    searches all partitions there are.
     `together`: each task searches in all groups for its questions, so that these need not be sent to others; partitions are one group then.
     """
 
@@ -51,6 +52,7 @@ class NearestJoin:
     scans: tuple[ScanTask, ...]
     group_count: int
     allowed: np.ndarray | None
+    wanted: Wanted
     room: int
     exact: bool
     all_searched: bool
@@ -75,11 +77,6 @@ class NearestJoin:
         """The group of the first scan."""
         return self.group_count - len(self.scans)
 
-    @property
-    def candidates(self) -> int:
-        """How many rows are taken from the index for each question."""
-        return self.nearest.k * (self.nearest.refine_factor or 1)
-
 
 def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None, fast_search: bool, cores: int) -> tuple[NearestJoin, str]:
     """The join for tasks that `cores` run at once, and what it searches in words."""
@@ -101,18 +98,22 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     together = size + vectors * nearest.queries.nbytes <= _GROUP_BYTES
     groups, count = _groups(index, 1 if together else max(cores * _GROUPS_PER_CORE, -(-size // _GROUP_BYTES)))
     rows = sum(int(np.sum(s.index.partitions.stops - s.index.partitions.starts)) for s in segments)
+    metric = query.metric(index, lost)
+    exact = index is not None and (bool(others) or nearest.refine_factor is not None or index.may_be_stale)
+    wanted = wanted_of(nearest, metric, exact)
     join = NearestJoin(
         Pinned(snapshot),
         nearest,
-        query.metric(index, lost),
+        metric,
         tuple(s.segment for s in segments),
         groups,
         tuple(scans),
         count + len(scans),
         allowed,
-        min(nearest.k * (nearest.refine_factor or 1) + 1, max(rows, 1)),
-        index is not None and (bool(others) or nearest.refine_factor is not None or index.may_be_stale),
-        all(s.first_probes(nearest) == len(s.index.partitions) for s in segments),
+        wanted,
+        min(wanted.count + 1, max(rows, 1)),
+        exact,
+        all(s.searches_all(nearest) for s in segments),
         together,
     )
     return join, _told(join, index, others)
@@ -138,7 +139,7 @@ def _told(join: NearestJoin, index: IndexSearch | None, others: frozenset[int] |
     what = f"the {nearest.k} nearest by {join.metric} in column {'.'.join(nearest.path)!r}"
     if index is None:
         return f"{what}, compared with every vector in {len(join.scans)} scans: no index is used"
-    probed = [(s.first_probes(nearest), len(s.index.partitions)) for s in index.segments]
+    probed = [(s.probes_in_words(nearest), len(s.index.partitions)) for s in index.segments]
     of = ", ".join(f"{first} of {there}" for first, there in probed)
     rest = f"; {len(others)} fragments compared with every vector" if others else ""
     return f"{what}, by index {index.name} ({index.segments[0].index.kind}), {of} partitions{rest}"

@@ -67,18 +67,17 @@ def question_vectors(join: NearestJoin, column: pa.Array) -> tuple[np.ndarray, n
 def probes(join: NearestJoin, queries: np.ndarray) -> Iterator[Probes]:
     """Where each of the queries is searched for."""
     segments = [open_segment(join.version.snapshot, segment, join.nearest) for segment in join.segments]
-    chosen = sum(s.first_probes(join.nearest) for s in segments)
+    chosen = sum(s.first_probes(join.nearest)[1] for s in segments)
     copies = min(chosen, join.first_scan) + len(join.scans)
     at_once = max(_AT_ONCE_BYTES // max(copies * queries[:1].nbytes + chosen * 8, 1), 1)
     for start in range(0, len(queries), at_once):
         some = queries[start : start + at_once]
         of, group, code = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number, (searched, groups) in enumerate(zip(segments, join.groups)):
-            count = searched.first_probes(join.nearest)
-            nearest = searched.index.nearest_partitions(searched.index.prepared(some), count)
-            of.append(np.repeat(np.arange(len(some)), nearest.shape[1]))
-            group.append(groups[nearest.ravel()])
-            code.append(nearest.ravel() | number << 32)
+            asked, partitions = searched.first_pairs(join.nearest, some)
+            of.append(asked)
+            group.append(groups[partitions])
+            code.append(partitions | number << 32)
         yield _sent(join, len(some), start, *(np.concatenate(parts) for parts in (of, group, code)))
 
 

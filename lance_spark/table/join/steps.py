@@ -6,13 +6,14 @@ An engine runs each step in tasks, and between them brings the probes of a group
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.packed import packed, unpacked
 from lance_spark.arrow.types import expected_width
+from lance_spark.index.vector.neighbors import NONE, Neighbors
 from lance_spark.table.join.answers import Gathered, answers
 from lance_spark.table.join.compare import compared, questions_at_once
 from lance_spark.table.join.plan import NearestJoin
@@ -111,7 +112,7 @@ class Answer:
     left: bool
 
     def __call__(self, batches: Batches, schema: pa.Schema) -> Batches:
-        at_once = max(_CHUNK_BYTES // (_FOUND_BYTES * self.join.candidates), 1)
+        at_once = max(_CHUNK_BYTES // (_FOUND_BYTES * self.join.wanted.count), 1)
         chunk = _Chunk(self.join)
         for batch in batches:
             while batch.num_rows:
@@ -127,8 +128,8 @@ class Answer:
             yield from self._rows(chunk, schema)
 
     def _rows(self, chunk: _Chunk, schema: pa.Schema) -> Batches:
-        numbers, distances, rows = chunk.answers()
-        distance = pa.array(distances)
+        found = chunk.answers()
+        numbers, rows, distance = found.queries, found.addresses, pa.array(found.distances)
         if self.left:
             without = np.setdiff1d(np.arange(chunk.count), numbers)
             numbers = np.concatenate([numbers, without])
@@ -188,19 +189,20 @@ class _Chunk:
             if len(which):
                 found = batch.take(pa.array(which))
                 rows, counts = unpacked(found.column("rows"), np.uint64)
-                gathered.add(np.repeat(ordinal[which], counts), unpacked(found.column("distances"), np.float32)[0], rows)
+                distances, _ = unpacked(found.column("distances"), np.float32)
+                gathered.add(Neighbors(np.repeat(ordinal[which], counts), distances, rows))
 
-    def answers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The numbers of the questions, distances and addresses of the nearest rows."""
+    def answers(self) -> Neighbors:
+        """The nearest rows of the questions, which have the numbers that `add` gave them."""
         vectors = pa.Table.from_batches(self.questions)["vector"].combine_chunks()
         there = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
         if not len(there):
-            return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.uint64)
+            return NONE
         place = np.cumsum(vectors.is_valid().to_numpy(zero_copy_only=False)) - 1
         queries = _matrix(self._join, vectors.drop_null())
-        found = [(place[numbers], distances, rows) for numbers, distances, rows in (self._estimated.all(), self._computed.all())]
-        numbers, distances, rows = answers(self._join, queries, *found)
-        return there[numbers], distances, rows
+        estimated, computed = (replace(found, queries=place[found.queries]) for found in (self._estimated.all(), self._computed.all()))
+        nearest = answers(self._join, queries, estimated, computed)
+        return replace(nearest, queries=there[nearest.queries])
 
 
 def _struct(batch: pa.RecordBatch, t: pa.StructType) -> pa.Array:

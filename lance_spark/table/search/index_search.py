@@ -11,18 +11,23 @@ from pyroaring import BitMap
 from lance_spark._proto import index_pb2
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
-from lance_spark.index.vector.best import Best, Heap
+from lance_spark.index.vector.best import Best, Bounds, Heap
 from lance_spark.index.vector.index import VectorIndex, open_index
 from lance_spark.index.vector.make.recipe import kind_in, metric_in
 from lance_spark.table.scan.indexed import Segment, Segments, segments_of
 from lance_spark.table.scan.runner import Here, Runner
+from lance_spark.table.search.brute_force import exact_distances
 from lance_spark.table.search.nearest import Nearest
-from lance_spark.table.search.segments import SearchedSegment, search_together
+from lance_spark.table.search.segments import SearchedSegment, Wanted, search_together
 from lance_spark.table.versions.snapshot import Snapshot
 
 _NOTHING: Mapping[bytes, LanceError] = {}
 _ALLOWED_BYTES = 8 << 20
 """A filter that leaves more bytes of addresses is not sent to tasks: the index is searched in this process."""
+
+_FURTHER = 4
+_FURTHER_ROWS = 256
+"""If the rows that were found do not suffice, so many times as many are searched for, and so many at least."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,14 @@ class IndexSearch:
         segments = segments_of(self.snapshot)
         return any(not segments.has_every_row_once(s.segment) for s in self.segments)
 
-    def search(self, nearest: Nearest, allowed: np.ndarray | None, best: Sequence[Best], runner: Runner) -> None:
+    def search(
+        self,
+        nearest: Nearest,
+        wanted: Wanted,
+        allowed: np.ndarray | None,
+        best: Sequence[Best],
+        runner: Runner,
+    ) -> None:
         """Add the rows of the segments that are nearest to each query to its `best`, with the distances that their codes have.
 
         `allowed` are the addresses of the rows that may be found, ascending (None: all). Raises DamagedSegmentError.
@@ -61,53 +73,175 @@ class IndexSearch:
         alone: Sequence[int] = range(len(best))
         if len(best) > 1 or not isinstance(runner, Here):
             few = allowed is None or allowed.nbytes <= _ALLOWED_BYTES
-            alone = search_together(self.snapshot, self.segments, nearest, allowed, best, runner if few else Here())
+            chosen = runner if few else Here()
+            alone = search_together(self.snapshot, self.segments, nearest, wanted, allowed, best, chosen)
         for number in alone:
-            self._search(nearest, nearest.queries[number], allowed, best[number])
+            for probes in self._searched(nearest, nearest.queries[number], wanted, allowed):
+                best[number].add(*probes.heap.found())
 
-    def _search(self, nearest: Nearest, query: np.ndarray, allowed: np.ndarray | None, best: Best) -> None:
-        begun = [(s, _Probes(s, self.snapshot, nearest, query, allowed, best.heap())) for s in self.segments]
-        for segment, probes in begun:
-            probes.take(segment.first_probes(nearest))
-        for segment, probes in begun:
-            while sum(len(p.heap) for _, p in begun) < nearest.k and probes.taken < segment.most_probes(nearest) and probes.take(1):
+    def further(
+        self,
+        nearest: Nearest,
+        query: np.ndarray,
+        wanted: Wanted,
+        allowed: np.ndarray | None,
+        known: np.ndarray,
+    ) -> Iterator[Iterator[np.ndarray]]:
+        """The addresses of further rows than the `known` ones, in the partitions that a search of the query reads.
+
+        They come in batches, those first that are likely in the range of the search: first the rows that
+        are not below its lower bound by their codes, the nearest ones first; then, in batches of their own,
+        the rows below it, those that are nearest to it first. Raises DamagedSegmentError.
+        """
+        searched = self._searched(nearest, query, wanted, allowed)
+        yield _further(searched, wanted.count, wanted.within, known, None)
+        least = wanted.within[0]
+        if least is not None:
+            yield _further(searched, wanted.count, (0.0, None), known, least)
+
+    def _searched(self, nearest: Nearest, query: np.ndarray, wanted: Wanted, allowed: np.ndarray | None) -> list[_Probes]:
+        """The partitions of each segment that are searched for a query, with the nearest rows in them."""
+        begun = [_Probes(segment, self.snapshot, nearest, query, allowed, wanted) for segment in self.segments]
+        for probes in begun:
+            probes.take(probes.first)
+        for probes in begun:
+            while probes.taken < probes.most and sum(p.near() for p in begun) < nearest.k and probes.take(1):
                 pass
-        for _, probes in begun:
-            best.add(*probes.heap.found())
+        return begun
+
+
+def _further(
+    searched: Sequence[_Probes],
+    count: int,
+    within: Bounds,
+    known: np.ndarray,
+    below: float | None,
+) -> Iterator[np.ndarray]:
+    """The addresses of rows within bounds that are not `known`, in batches, the nearest ones first.
+
+    With `below`, distances are measured from this one downwards.
+    """
+    while True:
+        count = max(_FURTHER * count, _FURTHER_ROWS)
+        best = Best(count, within)
+        for probes in searched:
+            best.add(*probes.again(Heap(count, within), count, below).found())
+        _, rows = best.found()
+        others = np.setdiff1d(rows, known)
+        if len(others):
+            yield others
+            known = np.concatenate([known, others])
+        if len(rows) < count:
+            return
 
 
 class _Probes:
     """The partitions of a segment in the order in which they are searched for a query."""
 
     def __init__(
-        self, searched: SearchedSegment, snapshot: Snapshot, nearest: Nearest, query: np.ndarray, allowed: np.ndarray | None, heap: Heap
+        self,
+        searched: SearchedSegment,
+        snapshot: Snapshot,
+        nearest: Nearest,
+        query: np.ndarray,
+        allowed: np.ndarray | None,
+        wanted: Wanted,
     ) -> None:
         self._searched, self._snapshot, self._nearest, self._allowed = searched, snapshot, nearest, allowed
-        self.heap = heap
-        self._query = searched.index.prepared(query)
-        self._form = searched.index.forms(self._query[None])
-        (self._order,) = searched.index.nearest_partitions(self._query[None], len(searched.index.partitions))
+        self._wanted = wanted
+        self.heap = Heap(wanted.count, wanted.within)
+        index, there = searched.index, len(searched.index.partitions)
+        self._query = index.prepared(query)
+        self._form = index.forms(self._query[None])
+        order, distances = index.nearest_partitions(self._query[None], there)
+        self._order = order[0]
+        self.first = int(nearest.probes.counts(distances, index.metric, there)[0])
+        """How many partitions are searched whatever is found."""
+        self.most = nearest.probes.most(there)
         self.taken = 0
+
+    def near(self) -> int:
+        """How many rows have been found that are in the range of the search, by their codes."""
+        bound = self._wanted.bound
+        return len(self.heap) if bound is None else self.heap.count_below(bound)
 
     def take(self, count: int) -> int:
         """Search the next partitions, at most `count`; how many there were."""
         chosen = self._order[self.taken : self.taken + count].tolist()
         self.taken += len(chosen)
         for number in chosen:
-            self._search(number)
+            self._search(number, self.heap, self._wanted.count, None)
         return len(chosen)
 
-    def _search(self, number: int) -> None:
+    def again(self, heap: Heap, count: int, below: float | None) -> Heap:
+        """Search the partitions that were taken for `count` rows. `below` is as for `_further`."""
+        for number in self._order[: self.taken].tolist():
+            self._search(number, heap, count, below)
+        return heap
+
+    def _search(self, number: int, heap: Heap, count: int, below: float | None) -> None:
         index = self._searched.index
         partition = self._searched.partition(number)
         addresses, exist = self._searched.rows(self._snapshot, number, partition, self._allowed)
-        whole = bool(exist.all())
-        allowed = None if whole else exist
+        allowed = None if bool(exist.all()) else exist
         if partition.graph is None:
-            self.heap.add(index.distances(self._form, number, partition.codes)[:, 0], addresses, allowed)
-            return
-        found, distances = self._searched.walk(self._nearest, self._query, number, partition, allowed)
-        self.heap.add(distances, addresses[found])
+            distances = index.distances(self._form, number, partition.codes)[:, 0]
+        else:
+            ef, wanted = self._nearest.ef, replace(self._wanted, count=count)
+            places, distances = self._searched.walk(self._query, number, partition, allowed, wanted, ef)
+            addresses, allowed = addresses[places], None
+        heap.add(distances if below is None else np.float32(below) - distances, addresses, allowed)
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How distances of the rows that an index finds are computed from their vectors. `allowed` are as for `IndexSearch.search`.
+
+    The codes of an index estimate distances. Where exact ones are wanted, rows with near codes are candidates: their vectors are
+    read, and only then it is known which of them are in the range of the search. So candidates are taken until there are `k` rows
+    in the range, or until further ones bring none.
+    """
+
+    index: IndexSearch
+    nearest: Nearest
+    wanted: Wanted
+    allowed: np.ndarray | None
+
+    def best(self, candidates: Mapping[int, np.ndarray]) -> dict[int, Best]:
+        """The nearest rows of each query by their vectors.
+
+        `candidates` are the addresses of the rows that the index has found for queries, by their numbers.
+        """
+        nearest = self.nearest
+        addresses = {number: np.unique(found) for number, found in candidates.items()}
+        best = {number: Best(nearest.k, nearest.distance_range) for number in addresses}
+        for number, distances in self._distances(addresses).items():
+            best[number].add(distances, addresses[number])
+        for number, own in best.items():
+            if len(own) < nearest.k and self._may_have_more(candidates[number]):
+                self._add_further(number, own, addresses[number])
+        return best
+
+    def _distances(self, addresses: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        return exact_distances(self.index.snapshot, self.nearest, self.index.metric, addresses)
+
+    def _may_have_more(self, candidates: np.ndarray) -> bool:
+        """Whether the partitions that were searched may have other rows than these candidates."""
+        return len(candidates) == self.wanted.count or self.wanted.within[0] is not None
+
+    def _add_further(self, number: int, best: Best, known: np.ndarray) -> None:
+        """Add further rows to the best ones of a query until there are enough."""
+        query = self.nearest.queries[number]
+        for batches in self.index.further(self.nearest, query, self.wanted, self.allowed, known):
+            for rows in batches:
+                before = len(best)
+                best.add(self._distances({number: rows})[number], rows)
+                # The batches come in the order of their estimates, and have some hundred rows: if none of one
+                # is in the range, those of later ones would have to be estimated even worse.
+                if len(best) in (before, best.count):
+                    break
+            if len(best) == best.count:
+                return
 
 
 def index_search(snapshot: Snapshot, nearest: Nearest, without: Mapping[bytes, LanceError] = _NOTHING) -> IndexSearch | None:
@@ -146,7 +280,7 @@ def _open(segments: Segments, segment: Segment, nearest: Nearest) -> VectorIndex
     try:
         if (reason := segments.other_column(segment.index)) is not None:
             raise CorruptFileError(reason)
-        return open_index(segments.files(segment, nearest.field))
+        return open_index(segments.files(segment, nearest.field)).in_mode(nearest.approx_mode)
     except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
         return e
 

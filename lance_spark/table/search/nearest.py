@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.index.vector.distances import METRICS, computed_in
+from lance_spark.index.vector.probes import AUTO, ProbeRule
 from lance_spark.index.vector.vectors import ELEMENTS, vector_type
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.scan.indexed import segments_of
@@ -31,7 +32,8 @@ _LEAST = {
     "ef": 1,
     "query_parallelism": -1,
 }
-_KEYS = ("column", "q", "metric", "use_index", "distance_range", *_LEAST)
+_KEYS = ("column", "q", "metric", "use_index", "distance_range", "approx_mode", "search_effort", *_LEAST)
+APPROX_MODES = ("fast", "normal", "accurate")
 _MOST = 1 << 31
 """Numbers of rows, partitions and so on are below this."""
 
@@ -42,9 +44,9 @@ class Nearest:
 
     `queries` have a row for each query, or for each vector of the only query of a column of several vectors a row (`several`). `many`:
     the user gave several queries, so that the result says for which one a row was found. Without a `metric`, that of the index is used, or
-    else `default_metric`. `minimum_nprobes` and `maximum_nprobes` bound the partitions of each segment that are searched. With a
-    `refine_factor`, the distances of so many times `k` rows are computed from the vectors. `ef` is the number of rows that a search in a
-    graph keeps. `distance_range` bounds the distances, the second bound is exclusive.
+    else `default_metric`. `probes` tells how many partitions of each segment are searched. With a `refine_factor`, the distances of so many
+    times `k` rows are computed from the vectors. `ef` is the number of rows that a search in a graph keeps. `distance_range` bounds the
+    distances, the second bound is exclusive. `approx_mode`, one of `APPROX_MODES`, tells how codes of RQ are compared.
     """
 
     path: tuple[str, ...]
@@ -60,11 +62,18 @@ class Nearest:
     ef: int | None = None
     use_index: bool = True
     distance_range: tuple[float | None, float | None] = (None, None)
+    search_effort: float = AUTO
+    approx_mode: str = "normal"
 
     @property
     def searches(self) -> int:
         """How many queries have nearest rows of their own."""
         return 1 if self.several else len(self.queries)
+
+    @property
+    def probes(self) -> ProbeRule:
+        """How many partitions of each segment are searched."""
+        return ProbeRule(self.k, self.minimum_nprobes, self.maximum_nprobes, self.search_effort)
 
     @property
     def default_metric(self) -> str:
@@ -93,7 +102,9 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         raise InvalidOptionError(f"column {given['column']!r} of type {field.type} has no vectors: fixed-size lists of {types}")
     numbers = {key: number_of(key, given.get(key), least) for key, least in _LEAST.items()}
     queries, many = _queries(given["q"], vectors, given["column"], several)
-    minimum, maximum = (numbers[key] or numbers["nprobes"] for key in ("minimum_nprobes", "maximum_nprobes"))
+    effort = _effort(given.get("search_effort"))
+    nprobes = numbers["nprobes"] if effort is None else None  # as in pylance, an effort is in the place of nprobes
+    minimum, maximum = (numbers[key] or nprobes for key in ("minimum_nprobes", "maximum_nprobes"))
     if minimum and maximum and minimum > maximum:
         raise InvalidOptionError(f"minimum_nprobes must be at most maximum_nprobes, but {minimum} > {maximum}")
     use_index = given.get("use_index", True)
@@ -115,6 +126,8 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         ef=numbers["ef"],
         use_index=use_index,
         distance_range=_range(given.get("distance_range")),
+        search_effort=AUTO if effort is None else effort,
+        approx_mode=_approx_mode(given.get("approx_mode")),
     )
 
 
@@ -155,6 +168,22 @@ def _metric(value: object, dtype: np.dtype) -> str | None:
     if (name == "hamming") != (dtype == np.uint8):
         raise InvalidOptionError(f"the metric {name} is not for vectors of {dtype}: bytes have hamming, others do not")
     return name
+
+
+def _effort(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
+        raise InvalidOptionError(f"search_effort must be a number from 0 to 1, not {value!r}")
+    return float(value)
+
+
+def _approx_mode(value: object) -> str:
+    if value is None:
+        return "normal"
+    if not isinstance(value, str) or value not in APPROX_MODES:
+        raise InvalidOptionError(f"approx_mode must be one of {', '.join(APPROX_MODES)}, not {value!r}")
+    return value
 
 
 def _range(value: object) -> tuple[float | None, float | None]:

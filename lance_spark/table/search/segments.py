@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,9 +12,10 @@ import numpy as np
 
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.index.damaged import DamagedSegmentError
-from lance_spark.index.vector.best import Best, keep_nearest_of_each
+from lance_spark.index.vector.best import Best, Bounds, keep_nearest_of_each
 from lance_spark.index.vector.codes import GROUP
 from lance_spark.index.vector.index import VectorIndex, open_index
+from lance_spark.index.vector.neighbors import Neighbors, joined
 from lance_spark.index.vector.partition import Partition
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.version import with_rows
@@ -62,9 +64,37 @@ def opened(store: Store, version: int, identity: str, allow_other_stores: bool, 
     return replace(open_pinned(store, version, identity, allow_other_stores), verify_checksums=verify_checksums)
 
 
-_PROBES = 20
-_ROWS_PER_PROBE = 50
-"""Without nprobes, so many partitions of a segment are searched, and one more for so many rows: at least as many as pylance searches."""
+@dataclass(frozen=True)
+class Wanted:
+    """What a search takes from an index for each query: `count` rows within bounds, the nearest ones by their codes.
+
+    With `bound`, the range of the search ends there, where that of the codes does not: a search goes on to
+    further partitions until `k` rows are nearer than it.
+    """
+
+    count: int
+    within: Bounds = (None, None)
+    bound: float | None = None
+
+
+_CODES_ERR = 1e-5
+"""Distances of vectors in an index and in the table may differ by this share, since they are rounded."""
+
+
+def wanted_of(nearest: Nearest, metric: str, exact: bool) -> Wanted:
+    """What a search takes from an index. `exact`: distances are computed from the vectors of these rows.
+
+    Then they are the nearest rows above the lower bound. There is no upper one: estimates may be too large, and
+    the rows come in their order.
+    """
+    least, bound = nearest.distance_range
+    if not exact:
+        return Wanted(nearest.k, nearest.distance_range)
+    if least is not None:
+        # Only under dot are there negative distances; estimates may be negative.
+        is_bound = metric == "dot" or least > 0
+        least = least - _CODES_ERR * abs(least) if is_bound else None
+    return Wanted(nearest.k * (nearest.refine_factor or 1), (least, None), bound)
 
 
 @dataclass(frozen=True)
@@ -74,48 +104,102 @@ class SearchedSegment:
     segment: Segment
     index: VectorIndex
 
-    def first_probes(self, nearest: Nearest) -> int:
-        """The number of partitions that are searched at first: more are searched if they have less than k rows."""
-        most = self.most_probes(nearest)
-        return min(nearest.minimum_nprobes or _PROBES + nearest.k // _ROWS_PER_PROBE, most)
+    def first_probes(self, nearest: Nearest) -> tuple[int, int]:
+        """The least and the largest number of partitions that a query searches whatever is found."""
+        return nearest.probes.bounds(self.index.metric, len(self.index.partitions))
+
+    def probes_in_words(self, nearest: Nearest) -> str:
+        """The same as one number, or as two with `to` between them."""
+        least, most = self.first_probes(nearest)
+        return str(least) if least == most else f"{least} to {most}"
+
+    def most_probes(self, nearest: Nearest) -> int:
+        """The number of partitions that may be searched."""
+        return nearest.probes.most(len(self.index.partitions))
+
+    def searches_all(self, nearest: Nearest) -> bool:
+        """Whether every query searches all partitions that have rows."""
+        return self.first_probes(nearest)[0] >= len(self.index.filled)
+
+    def first_pairs(self, nearest: Nearest, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The partitions that queries search first, as pairs: the numbers of the queries, and of partitions.
+
+        They are in the order of the queries, then of nearness.
+        """
+        index, there = self.index, len(self.index.partitions)
+        compared = nearest.probes.compared(index.metric, there)
+        chosen, distances = index.nearest_partitions(index.prepared(queries), compared)
+        counts = nearest.probes.counts(distances, index.metric, there)
+        is_first = np.arange(chosen.shape[1]) < counts[:, None]
+        return np.nonzero(is_first)[0], chosen[is_first]
 
     def partition(self, number: int) -> Partition:
         """A partition. Raises DamagedSegmentError."""
-        try:
+        with _as_damage(self.segment):
             return self.index.partition(number)
-        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-            raise DamagedSegmentError(str(e), self.segment.index) from e
 
     def rows(self, snapshot: Snapshot, number: int, partition: Partition, allowed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """The present addresses of the rows of a partition, which stay in memory, and a mask of those that exist and are `allowed`."""
         key = "rows of a partition", self.segment.index.uuid, self.segment.covered.serialize(), number
-        try:
+        with _as_damage(self.segment):
             addresses, exist = snapshot.locations.kept.get(
-                key, lambda: segments_of(snapshot).present(self.segment, partition.rows), lambda both: both[0].nbytes + both[1].nbytes
+                key,
+                lambda: segments_of(snapshot).present(self.segment, partition.rows),
+                lambda both: both[0].nbytes + both[1].nbytes,
             )
-        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-            raise DamagedSegmentError(str(e), self.segment.index) from e
         return addresses, exist if allowed is None else exist & _among(addresses, allowed)
 
     def walk(
-        self, nearest: Nearest, query: np.ndarray, number: int, partition: Partition, allowed: np.ndarray | None
+        self,
+        query: np.ndarray,
+        number: int,
+        partition: Partition,
+        allowed: np.ndarray | None,
+        wanted: Wanted,
+        ef: int | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the vectors that a search of the graph of a partition finds for a prepared query, and their distances."""
-        assert partition.graph is not None
-        wanted = nearest.k * (nearest.refine_factor or 1)
-        keep = min(max(nearest.ef or wanted + wanted // 2, wanted), len(partition.rows))
-        return self.index.nearest(query, number, partition.graph, partition, keep, allowed)
+        """The places of the vectors that a search of the graph of a partition finds for a prepared query, and their distances.
 
-    def most_probes(self, nearest: Nearest) -> int:
-        """The number of partitions that may be searched."""
-        there = len(self.index.partitions)
-        return min(nearest.maximum_nprobes or there, there)
+        Only those that are `allowed` (None: all). If the partition has as many rows as are wanted, so many are found.
+        """
+        graph = partition.graph
+        assert graph is not None
+        there = len(partition.rows) if allowed is None else int(np.count_nonzero(allowed))
+        least, bound = wanted.within
+        if least is not None:
+            # A graph leads to the nearest vectors, which are out of the range.
+            return self.index.nearest(query, number, graph, partition, None, allowed)
+        keep = min(max(ef or wanted.count + wanted.count // 2, wanted.count), there)
+        near_before = -1
+        while True:
+            places, distances = self.index.nearest(query, number, graph, partition, keep, allowed)
+            if len(places) < keep:
+                # Edges do not lead to all vectors.
+                return self.index.nearest(query, number, graph, partition, None, allowed)
+            near = len(places) if bound is None else int(np.count_nonzero(distances < np.float32(bound)))
+            if near >= wanted.count or near == near_before or keep == there:
+                return places, distances
+            near_before, keep = near, min(_WIDER * keep, there)
+
+
+_WIDER = 4
+"""If a search of a graph finds too few rows in the range, it is repeated and keeps so many times as many."""
+
+
+@contextlib.contextmanager
+def _as_damage(segment: Segment) -> Iterator[None]:
+    """Turn errors of the segment's files into one that names it, so that the search goes on without it."""
+    try:
+        yield
+    except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+        raise DamagedSegmentError(str(e), segment.index) from e
 
 
 def search_together(
     snapshot: Snapshot,
     segments: Sequence[SearchedSegment],
     nearest: Nearest,
+    wanted: Wanted,
     allowed: np.ndarray | None,
     best: Sequence[Best],
     runner: Runner,
@@ -126,61 +210,42 @@ def search_together(
     are at the last distance: which of them are kept follows from the order in which a search meets them, see `Heap`.
     """
     rows = sum(int(np.sum(s.index.partitions.stops - s.index.partitions.starts)) for s in segments)
-    room = min(best[0].count + 1, rows)  # one more row tells whether several are at the last distance
+    room = min(wanted.count + 1, rows)  # one more row tells whether several are at the last distance
     at_once = max(_KEPT_BYTES // (_ROW_BYTES * max(room, 1)), 1)
-    all_searched = all(s.first_probes(nearest) == len(s.index.partitions) for s in segments)
+    all_searched = all(s.searches_all(nearest) for s in segments)
     alone: list[int] = []
     for start in range(0, len(best), at_once):
         some = range(start, min(start + at_once, len(best)))
         tasks = [
-            PairsTask(Pinned(snapshot), s.segment, nearest, *pairs, allowed, room, best[0].within)
+            PairsTask(Pinned(snapshot), s.segment, nearest, wanted, *pairs, allowed, room)
             for s in segments
             for pairs in _pairs(s, nearest, some, -(-runner.cores // len(segments)))
         ]
-        found = joined(runner.run(tasks, nearest_of_pairs))
-        (numbers, distances, addresses), left = settled(found, some, nearest.k, best[0].count, room, all_searched)
-        bounds = np.searchsorted(numbers, [*some, some.stop])
-        for number in np.unique(numbers).tolist():
-            own = slice(bounds[number - start], bounds[number - start + 1])
-            best[number].add(distances[own], addresses[own])
-        alone += left
+        found = joined(runner.run(tasks, nearest_of_pairs)).nearest(room)
+        unsettled = unsettled_queries(found, some, nearest.k, wanted, all_searched)
+        settled = found.at((found.ranks() < wanted.count) & ~np.isin(found.queries, unsettled))
+        for number, own in settled.of_each().items():
+            best[number].add(own.distances, own.addresses)
+        alone += unsettled.tolist()
     return alone
 
 
-Triples = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Numbers of queries (int64), distances (float32) and rows (uint64)."""
+def unsettled_queries(found: Neighbors, queries: range, k: int, wanted: Wanted, all_searched: bool) -> np.ndarray:
+    """The numbers of the queries that need a search alone; see `search_together`.
 
-
-def joined(parts: Sequence[Triples]) -> Triples:
-    """Those of all parts."""
-    nothing = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.uint64)
-    numbers, distances, rows = (np.concatenate(own) for own in zip(nothing, *parts))
-    return numbers, distances, rows
-
-
-def settled(found: Triples, queries: range, k: int, count: int, room: int, all_searched: bool) -> tuple[Triples, list[int]]:
-    """Of what tasks have found, at most `count` nearest rows of each query, in the order of queries; and which need a search alone.
-
-    Tasks have found the nearest `room` rows. `all_searched`: there are no more partitions. See `search_together`.
+    `found` are the nearest rows of each query, one more than are wanted if there are so many. `all_searched`: there are no
+    more partitions.
     """
-    numbers, distances, rows = nearest_of_each(found, room)
-    counts = np.bincount(numbers - queries.start, minlength=len(queries))
-    last = np.cumsum(counts) - 1
-    alone = counts < k if not all_searched else np.zeros(len(queries), np.bool_)
-    more = np.flatnonzero(counts > count)
-    alone[more] |= distances[last[more] - 1] == distances[last[more]]
-    kept = (np.arange(len(numbers)) - np.repeat(last - counts + 1, counts) < count) & ~np.repeat(alone, counts)
-    return (numbers[kept], distances[kept], rows[kept]), (queries.start + np.flatnonzero(alone)).tolist()
-
-
-def nearest_of_each(found: Triples, most: int) -> Triples:
-    """At most so many rows of each query, the nearest ones, of those at one distance the ones with the lowest addresses."""
-    numbers, distances, rows = found
-    order = np.lexsort((rows, distances, numbers))
-    numbers, distances, rows = numbers[order], distances[order], rows[order]
-    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
-    rank = np.arange(len(numbers)) - np.repeat(begins, np.diff(np.append(begins, len(numbers))))
-    return numbers[rank < most], distances[rank < most], rows[rank < most]
+    is_last = found.ranks() == wanted.count - 1
+    is_more = found.ranks() == wanted.count
+    both = np.isin(found.queries[is_last], found.queries[is_more])
+    has_ties = found.distances[is_last][both] == found.distances[is_more]
+    unsettled: np.ndarray = found.queries[is_more][has_ties]
+    if all_searched:
+        return unsettled
+    near = found if wanted.bound is None else found.at(found.distances < np.float32(wanted.bound))
+    counts = np.bincount(near.queries - queries.start, minlength=len(queries))
+    return np.union1d(unsettled, queries.start + np.flatnonzero(counts < k))
 
 
 def _pairs(searched: SearchedSegment, nearest: Nearest, queries: range, parts: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -188,10 +253,10 @@ def _pairs(searched: SearchedSegment, nearest: Nearest, queries: range, parts: i
 
     They are cut into at most `parts` with about as much work; all pairs of a partition are in one.
     """
-    index, count = searched.index, searched.first_probes(nearest)
-    chosen = index.nearest_partitions(index.prepared(nearest.queries[queries.start : queries.stop]), count)
-    order = np.argsort(chosen, axis=None, kind="stable")
-    partitions, numbers = chosen.ravel()[order], queries.start + order // max(chosen.shape[1], 1)
+    index = searched.index
+    numbers, chosen = searched.first_pairs(nearest, nearest.queries[queries.start : queries.stop])
+    order = np.argsort(chosen, kind="stable")
+    partitions, numbers = chosen[order], queries.start + numbers[order]
     work = np.cumsum((index.partitions.stops - index.partitions.starts)[partitions])
     if not len(work):
         return
@@ -207,28 +272,27 @@ class PairsTask:
     version: Pinned
     segment: Segment
     nearest: Nearest
+    wanted: Wanted
     partitions: np.ndarray
     queries: np.ndarray
     allowed: np.ndarray | None
     room: int
-    within: tuple[float | None, float | None]
 
 
 def open_segment(snapshot: Snapshot, segment: Segment, nearest: Nearest) -> SearchedSegment:
     """The segment, as this process may have opened it before. Raises DamagedSegmentError."""
-    try:
-        return SearchedSegment(segment, open_index(segments_of(snapshot).files(segment, nearest.field)))
-    except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-        raise DamagedSegmentError(str(e), segment.index) from e
+    with _as_damage(segment):
+        index = open_index(segments_of(snapshot).files(segment, nearest.field))
+        return SearchedSegment(segment, index.in_mode(nearest.approx_mode))
 
 
-def nearest_of_pairs(task: PairsTask) -> Triples:
-    """The numbers of the queries, the distances and the rows that a task finds."""
+def nearest_of_pairs(task: PairsTask) -> Neighbors:
+    """The rows that a task finds."""
     snapshot, nearest = task.version.snapshot, task.nearest
     searched = open_segment(snapshot, task.segment, nearest)
     index = searched.index
     numbers, own = np.unique(task.queries, return_inverse=True)
-    queries, kept = index.prepared(nearest.queries[numbers]), _Kept(len(numbers), task.room, task.within)
+    queries, kept = index.prepared(nearest.queries[numbers]), _Kept(len(numbers), task.room, task.wanted.within)
     forms = index.forms(queries)
     for which in np.split(np.arange(len(own)), np.flatnonzero(np.diff(task.partitions)) + 1):
         number, of = int(task.partitions[which[0]]), own[which]
@@ -237,7 +301,7 @@ def nearest_of_pairs(task: PairsTask) -> Triples:
         if partition.graph is not None:
             allowed = None if exist.all() else exist
             for query in of:
-                places, distances = searched.walk(nearest, queries[query], number, partition, allowed)
+                places, distances = searched.walk(queries[query], number, partition, allowed, task.wanted, nearest.ef)
                 kept.add(distances[:, None], addresses[places], np.arange(len(places)), np.array([query]))
             continue
         for start in range(0, len(of), _QUERIES):
@@ -253,7 +317,7 @@ def nearest_of_pairs(task: PairsTask) -> Triples:
 class _Kept:
     """The nearest rows of each query, at most `room`, with their distances, in the order of a heap."""
 
-    def __init__(self, queries: int, room: int, within: tuple[float | None, float | None]) -> None:
+    def __init__(self, queries: int, room: int, within: Bounds) -> None:
         self._least, self._bound = (float(np.float32(np.nan if bound is None else bound)) for bound in within)
         self._distances = np.empty((queries, room), np.float32)
         self._rows = np.empty((queries, room), np.uint64)
@@ -263,10 +327,10 @@ class _Kept:
         """Add those of the rows at `which` with their distances, a row for each, to the `queries`, a column for each."""
         keep_nearest_of_each(distances, rows, which, self._least, self._bound, self._distances, self._rows, self._counts, queries)
 
-    def found(self, numbers: np.ndarray) -> Triples:
-        """The numbers of the queries, the distances and the rows."""
+    def found(self, numbers: np.ndarray) -> Neighbors:
+        """The rows; the queries have these numbers."""
         there = np.arange(self._distances.shape[1]) < self._counts[:, None]
-        return np.repeat(numbers, self._counts), self._distances[there], self._rows[there]
+        return Neighbors(np.repeat(numbers, self._counts), self._distances[there], self._rows[there])
 
 
 def _among(addresses: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -99,19 +99,23 @@ class VectorSearch:
         Distances of codes and exact ones cannot be compared: if there are others, all are exact.
         """
         from lance_spark.index.vector.best import Best
-        from lance_spark.table.search.brute_force import exact_distances
         from lance_spark.table.search.hits import addresses_of
+        from lance_spark.table.search.index_search import Refinement
+        from lance_spark.table.search.segments import wanted_of
 
         nearest, allowed = self.nearest, None
         if self.prefilter and plan.predicate is not None:
             allowed = addresses_of(snapshot, plan.predicate, index.covered, plan.use_scalar_index)
         exact = among_others or nearest.refine_factor is not None or index.may_be_stale
-        found = [Best(nearest.k * (nearest.refine_factor or 1)) for _ in best] if exact else best
-        index.search(nearest, allowed, found, self.runner)
-        if exact:
-            addresses = {number: np.unique(candidates.found()[1]) for number, candidates in enumerate(found)}
-            for number, distances in exact_distances(snapshot, nearest, index.metric, addresses).items():
-                best[number].add(distances, addresses[number])
+        wanted = wanted_of(nearest, index.metric, exact)
+        if not exact:
+            index.search(nearest, wanted, allowed, best, self.runner)
+            return
+        found = [Best(wanted.count, wanted.within) for _ in best]
+        index.search(nearest, wanted, allowed, found, self.runner)
+        candidates = {number: own.found()[1] for number, own in enumerate(found)}
+        for number, own in Refinement(index, nearest, wanted, allowed).best(candidates).items():
+            best[number].add(*own.found())
 
     def bytes_compared(self, snapshot: Snapshot) -> int:
         """About how many bytes of codes and vectors the search compares with queries."""
@@ -120,7 +124,8 @@ class VectorSearch:
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
         total = 0.0
         for searched in () if index is None else index.segments:
-            share = searched.first_probes(nearest) / max(len(searched.index.partitions), 1)
+            _, probes = searched.first_probes(nearest)
+            share = probes / max(len(searched.index.partitions), 1)
             total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
         others = self.others(snapshot, index, lost_segments(snapshot, nearest))
         rows = sum(rows for fragment, rows in live_by_id(snapshot).items() if others is None or fragment in others)
@@ -163,10 +168,10 @@ class VectorSearch:
         lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index, lost)}", f"filter: {text}"]
         for searched in () if index is None else index.segments:
             name, covered = searched.segment.index.name, searched.segment.covered
-            first, there = searched.first_probes(nearest), len(searched.index.partitions)
+            probed, there = searched.probes_in_words(nearest), len(searched.index.partitions)
             lines.append(
                 f"index: {name} ({searched.index.kind}), a segment of {sum(live[f] for f in covered)} rows in {len(covered)} fragments; "
-                f"{first} of {there} partitions are searched, and up to {searched.most_probes(nearest)} until {nearest.k} rows are found"
+                f"{probed} of {there} partitions are searched, and up to {searched.most_probes(nearest)} until {nearest.k} rows are found"
             )
         if index is None:
             names = sorted({segment.index.name for segment in self._of_lists(snapshot)})

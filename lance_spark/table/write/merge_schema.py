@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Merge
-from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
+from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
@@ -47,8 +47,9 @@ def widened(snapshot: Snapshot, data: pa.Schema, nested: bool = False) -> Schema
         raise SchemaMismatchError(f"the data has more than one column called {', '.join(map(repr, twice))}")
     new = from_arrow(added, next_id)
     check_not_reserved(new)
-    check_no_dots(new.names)
-    return replace(current.schema, fields=(*fields, *new.fields))
+    all_fields = (*fields, *new.fields)
+    check_new_names(all_fields, current.schema.fields)
+    return replace(current.schema, fields=all_fields)
 
 
 def _with_nested(fields: Sequence[Field], data: Iterable[pa.Field], next_id: int) -> tuple[tuple[Field, ...], int]:

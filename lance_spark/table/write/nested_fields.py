@@ -16,7 +16,7 @@ import pyarrow as pa
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.manifest import Manifest
-from lance_spark.metadata.row_columns import check_no_dots
+from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import Field, Schema, check_ids, from_arrow
 from lance_spark.schema.storage_version import StorageVersion
@@ -44,7 +44,7 @@ def _named(schema: Schema, column: pa.Field) -> New:
     try:
         path = schema.resolve_field(parent)
     except SchemaMismatchError:
-        check_no_dots([column.name])
+        check_new_names(from_arrow(pa.schema([column])).fields)
         raise
     return _struct(path[-1], parent), column.with_name(name)
 

@@ -36,6 +36,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
+from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
@@ -186,6 +187,7 @@ def _new_table(store: Store, arrow_schema: pa.Schema, mode: Mode, options: Write
     data_format = _data_format(current, mode, options)
     warn_if_unstable(data_format, store.uri)
     schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
+    check_new_names(schema.fields, () if current is None else current.schema.fields)
     check_fits(arrow_schema, schema)
     return _target(store, schema, schema, data_format, mode, options, current)
 

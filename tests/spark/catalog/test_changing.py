@@ -53,9 +53,9 @@ def test_columns_are_added_with_defaults_comments_and_in_structs(own: Lake) -> N
 
 
 def test_columns_are_dropped_renamed_and_retyped(own: Lake) -> None:
-    own.sql("CREATE TABLE lance.ns.t (id INT NOT NULL, `a.b` STRING, st STRUCT<x: INT, y: INT>, f FLOAT)")
+    own.sql("CREATE TABLE lance.ns.t (id INT NOT NULL, `a b` STRING, st STRUCT<x: INT, y: INT>, f FLOAT)")
     own.sql("INSERT INTO lance.ns.t VALUES (1, 'x', named_struct('x', 1, 'y', 2), 1.5)")
-    own.sql("ALTER TABLE lance.ns.t DROP COLUMNS (`a.b`, st.y)")
+    own.sql("ALTER TABLE lance.ns.t DROP COLUMNS (`a b`, st.y)")
     own.sql("ALTER TABLE lance.ns.t RENAME COLUMN st.x TO z")
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id TYPE BIGINT")
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN f TYPE DOUBLE")

@@ -100,6 +100,14 @@ def test_several_queries_write_one_table(source: Source, uri: str, tmp_path: Pat
     assert ids(uri) == [1, 1]
 
 
+def test_a_name_takes_the_place_of_the_id_of_the_query(source: Source, uri: str) -> None:
+    for ids_of_batch in ((1, 2), (3,)):
+        source.add(*ids_of_batch)
+        source.run(uri, txnAppId="mine")
+    assert ids(uri) == [1, 2, 3]
+    assert [entry.properties.get("txnAppId") for entry in Dataset.open(uri).history()] == ["mine", "mine"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

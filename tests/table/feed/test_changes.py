@@ -194,6 +194,8 @@ def test_new_fields_with_values_are_no_changes(tmp_path: Path) -> None:
         assert table.changes(table.version - 1).to_table().num_rows == 0
         table = table.alter_columns({"path": "p.a", "data_type": pa.int32()})
         assert table.changes(table.version - 1).to_table().num_rows == 0
+        table = table.drop_columns(["p.b"]).alter_columns({"path": "p.a", "data_type": pa.int16()})
+        assert table.changes(table.version - 1).to_table().num_rows == 0
 
 
 def test_the_time_of_a_commit_is_that_of_its_version(uri: str) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lance_spark import Dataset
 from lance_spark.errors import UnsupportedFeatureError
 from tests.table.feed.histories import History, check_replay
 
@@ -47,7 +46,7 @@ def test_without_stable_row_ids_changes_replay_or_are_refused(tmp_path: Path, se
     made = history(tmp_path, seed, stable=False)
     replays = 0
     for end in range(2, made.table.version + 1):
-        operation = Dataset.open(made.uri, version=end).history(1)[0].operation
+        operation = made.operation(end)
         try:
             check(made, end - 1, end, net=False)
         except UnsupportedFeatureError:

@@ -82,6 +82,31 @@ def test_bytes_are_searched_by_an_index(tmp_path: Path) -> None:
     assert (ours["_distance"].to_numpy() <= theirs["_distance"].to_numpy()).all()
 
 
+@pytest.mark.parametrize("num_bits", [1, 5])
+def test_codes_of_rq_are_compared_as_in_pylance(tmp_path: Path, num_bits: int) -> None:
+    indexed(tmp_path / "t", "IVF_RQ", num_bits=num_bits)
+    found = {}
+    for mode in ("fast", "normal", "accurate"):
+        near = {"column": "vec", "q": query(), "k": 10, "nprobes": 4, "approx_mode": mode}
+        ours, theirs = both(tmp_path / "t", near, columns=["id"])
+        same(ours, theirs)
+        found[mode] = ours["_distance"].to_pylist()
+        together = Dataset.open(str(tmp_path / "t")).scan(columns=["id"], nearest={**near, "q": [query(), query(41)]})
+        assert together.to_table()["id"][:10].to_pylist() == ours["id"].to_pylist()
+    assert found["accurate"] != found["normal"]
+    assert (found["fast"] == found["normal"]) == (num_bits == 1)
+
+
+@pytest.mark.parametrize("mode", ["fast", "accurate"])
+@pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_HNSW_SQ"])
+def test_other_indexes_ignore_how_codes_are_compared(tmp_path: Path, kind: str, mode: str) -> None:
+    indexed(tmp_path / "t", kind, **(PQ if kind == "IVF_PQ" else {}))
+    dataset = Dataset.open(str(tmp_path / "t"))
+    near = {"column": "vec", "q": query(), "k": 10}
+    normal, other = (dataset.scan(columns=["id"], nearest={**near, **more}).to_table() for more in ({}, {"approx_mode": mode}))
+    assert other.equals(normal)
+
+
 def change_delete(dataset: Any) -> None:
     dataset.delete("id % 7 = 5")
 
@@ -231,8 +256,8 @@ def test_a_lost_index_is_replaced_by_a_search_with_its_metric(tmp_path: Path, ki
     near = {"column": "vec", "q": query(), "k": 5}
     table = Dataset.open(str(tmp_path / "t"))
     expected = table.scan(["id"], nearest={**near, "use_index": False, "metric": "cosine"}).to_table()
-    for options in ({}, {"fast_search": True}):
-        same(table.scan(["id"], nearest=near, **options).to_table(), expected)
+    for fast_search in (False, True):
+        same(table.scan(["id"], nearest=near, fast_search=fast_search).to_table(), expected)
     assert "metric cosine" in table.scan(nearest=near).explain()
     silent = tuple(replace(index, details=b"") for index in table.snapshot.manifest.indexes)
     old = Dataset(replace(table.snapshot, manifest=replace(table.snapshot.manifest, indexes=silent)))

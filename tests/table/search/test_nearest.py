@@ -26,6 +26,10 @@ Q = [0.5] * DIMENSIONS
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
+        ({"search_effort": 1.5}, "search_effort must be a number from 0 to 1, not 1.5"),
+        ({"search_effort": float("nan")}, "search_effort must be a number from 0 to 1, not nan"),
+        ({"search_effort": True}, "search_effort must be a number from 0 to 1, not True"),
+        ({"approx_mode": "best"}, "approx_mode must be one of fast, normal, accurate, not 'best'"),
         ({"foo": 1}, "nearest has no parameter 'foo'; its parameters are: column, q, metric"),
         ({"column": None}, "nearest needs the parameter 'column'"),
         ({"q": None}, "nearest needs the parameter 'q'"),

@@ -134,7 +134,6 @@ def test_a_column_without_an_index_is_scanned(tmp_path: Path) -> None:
     for word in ("hello", "Hellos", "the", "running", "hello world"):
         same_rows(ds, {"match": {"query": word, "column": "a"}}, limit=20)
     assert same_rows(ds, {"phrase": {"query": "hello world", "column": "a", "slop": 1}}, limit=20)
-    same_rows(ds, HELLO, filter="id > 1", prefilter=True, limit=20)
 
 
 def test_segments_partitions_deleted_and_moved_rows(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 package lancespark;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -15,8 +16,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** The session catalog for an ALTER TABLE of a lance table: it changes the table, and then the columns that Spark's catalog has of it. */
-public class AlteringCatalog extends DelegatingCatalogExtension {
+public class AlteringCatalog extends DelegatingCatalogExtension implements DeclarationCheck {
   public AlteringCatalog() {}
+
+  public void check(Map properties, StructType columns) {
+    ObjectNode request = PlanJson.object();
+    if (columns != null) request.put("schema", columns.json());
+    request.set("properties", CatalogPython.texts(properties));
+    JsonNode refusal = LanceCatalog.ofPaths().python.ask("check", request, Identifier.of(new String[0], "-"), new String[0]);
+    if (!refusal.isNull()) throw new UnsupportedOperationException(refusal.asText());
+  }
 
   public Table alterTable(Identifier id, TableChange[] changes) {
     try {

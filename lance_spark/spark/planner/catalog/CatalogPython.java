@@ -45,7 +45,7 @@ class CatalogPython {
   }
 
   CaseInsensitiveStringMap options(String operation, ObjectNode arguments) {
-    ObjectNode request = PlanJson.object().put("operation", operation);
+    ObjectNode request = PlanJson.object().put("operation", operation).put("id", UUID.randomUUID().toString());
     request.set("settings", texts(settings));
     request.set("arguments", arguments);
     return new CaseInsensitiveStringMap(Collections.singletonMap("request", PlanJson.text(request)));

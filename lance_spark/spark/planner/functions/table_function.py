@@ -16,7 +16,10 @@ CALL = "__lance_function"
 
 _READ = ("filter", "prefilter", "fast_search", "columns", "offset", "version", "tag", "branch", "timestamp", "with_row_id")
 """Arguments that have the meaning of the options of the same names."""
-_NEAREST = ("metric", "nprobes", "minimum_nprobes", "maximum_nprobes", "refine_factor", "ef", "use_index", "distance_range")
+_NEAREST = (
+    *("metric", "nprobes", "minimum_nprobes", "maximum_nprobes", "search_effort", "approx_mode"),
+    *("refine_factor", "ef", "use_index", "distance_range"),
+)
 """Arguments that have the meaning of the parameters of nearest."""
 _RANGE = ("lower_bound", "upper_bound", "bypass_vector_index")
 _FUSION = ("candidates", "fuse", "rrf_k", "weights")

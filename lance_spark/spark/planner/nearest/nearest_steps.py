@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 DISTANCE = "_distance"
 """The last column of the result."""
-_PARAMETERS = ("nprobes", "minimum_nprobes", "maximum_nprobes", "refine_factor", "ef", "use_index", "distance_range")
+_PARAMETERS = (
+    *("nprobes", "minimum_nprobes", "maximum_nprobes", "search_effort", "approx_mode"),
+    *("refine_factor", "ef", "use_index", "distance_range"),
+)
 
 Batches = Iterator[pa.RecordBatch]
 

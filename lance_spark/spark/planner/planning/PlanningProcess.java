@@ -36,18 +36,34 @@ class PlanningProcess {
       UDF + "hideTraceback.enabled", UDF + "simplifiedTraceback.enabled", UDF + "tracebackWithLocals.enabled",
       "spark.sql.planner.pythonExecution.memory", "spark.sql.pyspark.dataSource.profiler", "spark.sql.pyspark.worker.logging.enabled" };
   /** False if the process did not start: the Python may lack the package, which comes with the files of a session. */
-  private static volatile boolean starts = !System.getProperty("os.name").startsWith("Windows");
+  private static volatile boolean hasStarted = false, starts = !System.getProperty("os.name").startsWith("Windows");
 
-  /** The answer to a request, which is one of Spark's PythonPlannerRunner; `source` is the source as a function. */
-  static Object answer(Object request, PythonFunction source) {
-    PythonPlannerRunner runner = (PythonPlannerRunner) request;
+  /** How often a request is asked whose process ends before it answers. Processes that wait for requests may have been killed together. */
+  private static final int TRIES = 5;
+
+  /** The answer to a request; `source` is the source as a function. */
+  static Object answer(Question question, PythonFunction source) {
     try {
-      PlanningProcess process = starts && source.pythonIncludes().isEmpty() && source.broadcastVars().isEmpty() && !isSetOtherwise() ? started(source) : null;
-      return process == null ? runner.runInPython(runner.runInPython$default$1()) : process.answer(runner);
+      if (Workers.env() == null) throw new UnsupportedOperationException("the Spark session was stopped: open the lance table again in a new session");
+      for (int i = 0; i < TRIES; i++) {
+        PythonPlannerRunner runner = (PythonPlannerRunner) question.request(i > 0);
+        if (!canAnswer(source)) return runner.runInPython(runner.runInPython$default$1());
+        try {
+          PlanningProcess process = started(source);
+          return process == null ? runner.runInPython(runner.runInPython$default$1()) : process.answer(runner);
+        } catch (IOException e) {
+          LancePlanner.LOG.warn("a Python process on the driver ended before it answered, and another one is asked", e);
+        }
+      }
     } catch (Exception e) {
       Platform.throwException(e);
-      return null;
     }
+    throw new UnsupportedOperationException(TRIES + " Python processes on the driver ended before they answered a request of a lance table: they were "
+        + "killed, or there is too little memory. " + question.outcome());
+  }
+
+  private static boolean canAnswer(PythonFunction source) {
+    return starts && source.pythonIncludes().isEmpty() && source.broadcastVars().isEmpty() && !isSetOtherwise();
   }
 
   private static boolean isSetOtherwise() {
@@ -56,12 +72,15 @@ class PlanningProcess {
     return false;
   }
 
-  private static PlanningProcess started(PythonFunction source) {
+  /** A process that waits for a request; null if none starts. Raises IOException if others have started before: those may have been killed. */
+  private static PlanningProcess started(PythonFunction source) throws IOException {
     PlanningProcess process = new PlanningProcess(source);
     try {
       process.start();
+      hasStarted = true;
       return process;
     } catch (Exception e) {
+      if (hasStarted && !Thread.currentThread().isInterrupted()) throw new IOException(e);
       if (Thread.currentThread().isInterrupted()) Platform.throwException(e);
       starts = false;
       LancePlanner.LOG.info("Spark's own processes plan reads and writes, because another one did not start", e);
@@ -109,7 +128,16 @@ class PlanningProcess {
       }
       return answer;
     } finally {
-      if (!isReleased) end("destroyPythonWorker");
+      if (!isReleased) endQuietly();
+    }
+  }
+
+  /** Ends the process, which may have ended itself. */
+  private void endQuietly() {
+    try {
+      end("destroyPythonWorker");
+    } catch (Exception e) {
+      LancePlanner.LOG.debug("a Python process on the driver had ended", e);
     }
   }
 
@@ -135,6 +163,15 @@ class PlanningProcess {
     PythonWorkerUtils$.MODULE$.receiveAccumulatorUpdates(scala.Option$.MODULE$.apply(received), in);
     if (all != null) all.merge(received);
   }
+}
+
+/** A request of Spark to a source, which is asked again if the process that gets it ends before it answers. */
+abstract class Question {
+  /** Spark's PythonPlannerRunner. With `isAgain`, it says that it may have been answered already. */
+  abstract Object request(boolean isAgain);
+
+  /** What is known if no process answers. */
+  String outcome() { return "Nothing was changed"; }
 }
 
 /**

@@ -26,29 +26,52 @@ class PlanningAnswers extends Answers {
 
 /** A Python source whose requests on the driver all go to the same processes, see PlanningProcess. */
 class PlanningSource extends UserDefinedPythonDataSource {
+  /** The option of a request that may have been answered already (lance_spark.spark.source, lance_spark.spark.catalog.source). */
+  private static final String AGAIN = "__lance_again";
+
   PlanningSource(PythonFunction source) { super(source); }
 
-  public PythonDataSourceCreationResult createDataSourceInPython(String name, CaseInsensitiveStringMap options, scala.Option schema) {
-    Object request = new UserDefinedPythonDataSourceRunner(dataSourceCls(), name, schema, CaseInsensitiveMap$.MODULE$.apply(scalaMap(options)));
-    return (PythonDataSourceCreationResult) PlanningProcess.answer(request, dataSourceCls());
+  public PythonDataSourceCreationResult createDataSourceInPython(final String name, final CaseInsensitiveStringMap options, final scala.Option schema) {
+    return (PythonDataSourceCreationResult) PlanningProcess.answer(new Question() {
+      Object request(boolean isAgain) {
+        Map all = new HashMap(options.asCaseSensitiveMap());
+        if (isAgain) all.put(AGAIN, "true");
+        CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(all);
+        return new UserDefinedPythonDataSourceRunner(dataSourceCls(), name, schema, CaseInsensitiveMap$.MODULE$.apply(scalaMap(given)));
+      }
+
+      String outcome() { return "A change that was asked for may have been made: look at the versions of the table"; }
+    }, dataSourceCls());
   }
 
   public PythonDataSourceReadInfo createReadInfoInPython(PythonDataSourceCreationResult created,
-      StructType schema, boolean isStreaming) {
-    PythonFunction source = createPythonFunction(created.dataSource());
-    StructType partition = UserDefinedPythonDataSource$.MODULE$.readInputSchema();
-    Object request = new UserDefinedPythonDataSourceReadRunner(source, partition, schema, isStreaming);
-    return (PythonDataSourceReadInfo) PlanningProcess.answer(request, source);
+      final StructType schema, final boolean isStreaming) {
+    final PythonFunction source = createPythonFunction(created.dataSource());
+    return (PythonDataSourceReadInfo) PlanningProcess.answer(new Question() {
+      Object request(boolean isAgain) {
+        return new UserDefinedPythonDataSourceReadRunner(source, UserDefinedPythonDataSource$.MODULE$.readInputSchema(), schema, isStreaming);
+      }
+    }, source);
   }
 
-  public PythonDataSourceWriteInfo createWriteInfoInPython(String name, StructType schema,
-      CaseInsensitiveStringMap options, boolean overwrite, boolean isStreaming) {
-    Object request = new UserDefinedPythonDataSourceWriteRunner(dataSourceCls(), name, schema, scalaMap(options), overwrite, isStreaming);
-    return (PythonDataSourceWriteInfo) PlanningProcess.answer(request, dataSourceCls());
+  public PythonDataSourceWriteInfo createWriteInfoInPython(final String name, final StructType schema,
+      final CaseInsensitiveStringMap options, final boolean overwrite, final boolean isStreaming) {
+    return (PythonDataSourceWriteInfo) PlanningProcess.answer(new Question() {
+      Object request(boolean isAgain) {
+        return new UserDefinedPythonDataSourceWriteRunner(dataSourceCls(), name, schema, scalaMap(options), overwrite, isStreaming);
+      }
+    }, dataSourceCls());
   }
 
-  public void commitWriteInPython(byte[] writer, WriterCommitMessage[] messages, boolean abort) {
-    PlanningProcess.answer(new UserDefinedPythonDataSourceCommitRunner(dataSourceCls(), writer, messages, abort), dataSourceCls());
+  /** A commit is found by its transaction if it is asked again. */
+  public void commitWriteInPython(final byte[] writer, final WriterCommitMessage[] messages, final boolean abort) {
+    PlanningProcess.answer(new Question() {
+      Object request(boolean isAgain) {
+        return new UserDefinedPythonDataSourceCommitRunner(dataSourceCls(), isAgain ? Pickle.again(writer) : writer, messages, abort);
+      }
+
+      String outcome() { return "The rows may have been committed: look at the versions of the table"; }
+    }, dataSourceCls());
   }
 
   private static scala.collection.immutable.Map scalaMap(CaseInsensitiveStringMap options) {

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
@@ -35,6 +36,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * applies to tables of the session catalog, temporary views and DataFrames of paths.
  */
 public class LanceResolution extends Rule implements Addition {
+  /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
+  private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });
+
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
@@ -85,7 +89,8 @@ public class LanceResolution extends Rule implements Addition {
       if (plan instanceof InsertIntoStatement) plan = insertion((InsertIntoStatement) plan);
       if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
-      if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
+      if (plan instanceof MergeIntoTable) return onTable(RowColumns.detachedIn((MergeIntoTable) plan), "targetTable");
+      if (plan instanceof V2WriteCommand && REWRITTEN.contains(plan.getClass().getSimpleName())) return RowColumns.addedTo(plan);
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
       if (plan instanceof OverwriteByExpression) return replacement((OverwriteByExpression) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);

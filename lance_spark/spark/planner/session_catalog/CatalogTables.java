@@ -78,7 +78,11 @@ public class CatalogTables extends Rule {
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect) plan = withSettings(plan);
       if (plan instanceof CreateTable && isLance((CreateTable) plan)) plan = withNote((CreateTable) plan);
-      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
+      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) {
+        TableSpecBase table = (TableSpecBase) SparkInternals.argument((scala.Product) plan, "tableSpec");
+        check(CollectionConverters.asJava(table.properties()), ((V2CreateTablePlan) plan).tableSchema());
+        return withHiddenSettings(plan);
+      }
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
@@ -119,17 +123,30 @@ public class CatalogTables extends Rule {
     ResolvedTable table = (ResolvedTable) plan.table();
     if (table.catalog().getClass().getName().equals("lancespark.AlteringCatalog")) return (LogicalPlan) plan;
     boolean isOfCatalog = true;
+    Map properties = new HashMap();
     Iterator it = CollectionConverters.asJava(plan.changes()).iterator();
     while (it.hasNext()) {
       Object change = it.next();
+      if (change instanceof TableChange.SetProperty) properties.put(((TableChange.SetProperty) change).property(), "");
       isOfCatalog &= change instanceof TableChange.SetProperty || change instanceof TableChange.RemoveProperty
           || change instanceof TableChange.UpdateColumnComment || change instanceof TableChange.UpdateColumnDefaultValue;
     }
+    if (properties.containsKey("location")) {
+      throw new UnsupportedOperationException("ALTER TABLE .. SET LOCATION is not supported: a lance table stays where its versions are. "
+          + "Give the table at another place a name of its own: CREATE TABLE .. USING lance LOCATION");
+    }
+    if (!properties.isEmpty()) check(properties, null);
     if (isOfCatalog) return (LogicalPlan) plan;
     DelegatingCatalogExtension altering = (DelegatingCatalogExtension) Features.object("alteration", "AlteringCatalog");
     if (altering == null) throw new UnsupportedOperationException("ALTER TABLE would change only Spark's catalog: " + Features.complaint("alteration"));
     altering.setDelegateCatalog(table.catalog());
     return (LogicalPlan) SparkInternals.with((scala.Product) plan, "table", SparkInternals.with(table, "catalog", altering));
+  }
+
+  /** Refuses what Spark's catalog would take: properties that look like those of lance tables and are none, and names of columns. */
+  private static void check(Map properties, StructType columns) {
+    DeclarationCheck check = (DeclarationCheck) Features.object("alteration", "AlteringCatalog");
+    if (check != null) check.check(properties, columns);
   }
 
   /** A lance table of the session catalog. */
@@ -359,4 +376,10 @@ class DescribedTable implements Table {
     properties.remove(SessionEntry.WRITTEN);
     return properties;
   }
+}
+
+/** Knows what a lance table may have. */
+interface DeclarationCheck {
+  /** Raises an error for properties and columns that it may not have. `columns` may be null. */
+  void check(Map properties, StructType columns);
 }

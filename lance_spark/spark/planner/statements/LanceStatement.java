@@ -96,7 +96,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
         SessionEntry.checkNotLost(SessionEntry.of(place.entry));
         if (!CatalogPython.at(meaning, "procedure").asText().equals("set_not_null")) throw hasNoVersion(place.entry);
         setNotNull(place.entry, CatalogPython.at(values, "columns"));
-        rows = PlanJson.array();
+        return result(procedure, PlanJson.array(), CatalogPython.at(meaning, "columns"));
       }
       boolean alters = place.entry != null && CatalogPython.at(meaning, "alters").asBoolean();
       TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");

@@ -28,7 +28,7 @@ SPECIAL = [
 # fmt: on
 LONG = ["x" * 130, "\u00e9" * 100]
 RESERVED = ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"]
-"""Names that a field of a struct can have, but not a column."""
+"""Names that a field of a struct can have, but not a column; so can those with dots and backticks."""
 POOLS = [KEYWORDS, PUNCTUATION, UNICODE, NUMBERS, SPECIAL, LONG]
 
 
@@ -46,7 +46,9 @@ def distinct(rng: random.Random, count: int, case_sensitive: bool, nested: bool 
         if case_sensitive and rng.random() < 0.2 and names:
             name = rng.choice(names).swapcase()
         taken = set(names) if case_sensitive else {folded(n) for n in names}
-        if (name if case_sensitive else folded(name)) not in taken and (nested or name not in RESERVED):
+        if not nested and (name in RESERVED or "." in name or "`" in name):
+            continue  # refused as names of columns
+        if (name if case_sensitive else folded(name)) not in taken:
             names.append(name)
     return names
 

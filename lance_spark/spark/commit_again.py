@@ -1,0 +1,74 @@
+"""The commit of a write that is asked again, because the process that was asked first ended before it answered."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+
+from lance_spark.errors import TableNotFoundError
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning
+from lance_spark.storage.store import Store
+from lance_spark.table.commit.asked_again import landed
+from lance_spark.table.versions.snapshot import latest_version
+
+
+@dataclass(frozen=True)
+class Job:
+    """The write of one job to the table at `store`, after the version `since`: the ids of its transactions are those of `request`."""
+
+    store: Store
+    since: int
+    request: str
+
+    def is_committed(self) -> bool:
+        """Whether a version is that of the job."""
+        try:
+            latest, _ = latest_version(self.store)
+        except TableNotFoundError:
+            return False
+        return bool(landed(self.store, self.request, range(self.since + 1, latest + 1)))
+
+
+class Writer(Protocol):
+    """A writer whose commit can be found."""
+
+    @property
+    def job(self) -> Job:
+        """What it writes."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit what the tasks have written."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what the tasks have written."""
+
+
+class CommitAgain(DataSourceWriter):
+    """Commits a write once, though another process may have done it."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def write(self, iterator: Any) -> WriterCommitMessage:
+        """Raise NotImplementedError: the tasks have the writer itself."""
+        raise NotImplementedError
+
+    @brief_errors()
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit what the tasks have written, unless that has been done."""
+        start_planning()
+        if not self._writer.job.is_committed():
+            self._writer.commit(messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what the tasks have written, as the writer does."""
+        self._writer.abort(messages)
+
+
+def again(writer: bytes) -> CommitAgain:
+    """The pickled writer, for a commit that is asked again. PlanningSource.java pickles this call."""
+    return CommitAgain(pickle.loads(writer))

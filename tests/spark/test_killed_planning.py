@@ -1,0 +1,87 @@
+"""Processes that plan and commit on the driver are killed at any moment: reads succeed, and each change is made once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lance_spark
+from lance_spark import Dataset
+from tests.spark.processes import processes
+
+Load = Callable[..., DataFrame]
+DAEMON = "lance_spark.spark.planner.planning.daemon"
+KILLS = 3
+"""Fewer than the tries of a request."""
+
+
+def kill() -> int:
+    """Kill the processes that wait for requests or answer them: all but the oldest, which forks them."""
+    killed = 0
+    for pid in sorted(processes(DAEMON))[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed
+
+
+@contextlib.contextmanager
+def kills() -> Iterator[None]:
+    """Kill some of the processes that answer within."""
+    over = threading.Event()
+
+    def run() -> None:
+        killed, pauses = 0, random.Random(7)
+        while killed < KILLS and not over.wait(pauses.uniform(0.02, 0.3)):
+            killed += kill()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> str:
+    lance_spark.catalog(spark, "killed", root=str(tmp_path))
+    uri = str(tmp_path / "t.lance")
+    Dataset.write(uri, pa.table({"id": range(10), "v": [0] * 10}), max_rows_per_file=5)
+    return uri
+
+
+CHANGES: dict[str, tuple[Callable[[SparkSession, str], object], int, int]] = {
+    "append": (lambda spark, uri: spark.range(3).selectExpr("id", "id AS v").write.format("lance").mode("append").save(uri), 13, 1),
+    "UPDATE": (lambda spark, uri: spark.sql("UPDATE killed.t SET v = v + 1").collect(), 10, 1),
+    "DELETE": (lambda spark, uri: spark.sql("DELETE FROM killed.t WHERE id < 3").collect(), 7, 1),
+    "ALTER": (lambda spark, uri: spark.sql("ALTER TABLE killed.t ADD COLUMNS (w INT)").collect(), 10, 1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
+def test_a_change_is_made_once(spark: SparkSession, table: str, change: str, during: bool) -> None:
+    run, rows, versions = CHANGES[change]
+    kill()
+    with kills() if during else contextlib.nullcontext():
+        run(spark, table)
+    latest = Dataset.open(table)
+    assert (latest.count_rows(), latest.version) == (rows, 1 + versions)
+
+
+def test_a_read_gets_another_process(load: Load, table: str) -> None:
+    assert load(table).count() == 10
+    for _ in range(3):
+        kill()
+        assert load(table).where("id < 3").count() == 3
