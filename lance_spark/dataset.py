@@ -45,7 +45,8 @@ from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import Data, Mode, write
+from lance_spark.table.write.target import Mode
+from lance_spark.table.write.write import Data, write
 
 
 @dataclass(frozen=True)

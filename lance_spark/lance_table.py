@@ -396,7 +396,7 @@ class MergeBuilder:
         return self._with("matched", DELETED, condition, None)
 
     def whenNotMatchedInsert(self, condition: Condition | None = None, values: Mapping[str, Condition] | None = None) -> MergeBuilder:
-        """Insert a row for each source row that matches no row of the table; columns without a value are null."""
+        """Insert a row for each source row that matches no row of the table; columns without a value have their DEFAULT, or are null."""
         return self._with("not matched", INSERTED, condition, values or {})
 
     def whenNotMatchedInsertAll(self, condition: Condition | None = None) -> MergeBuilder:

@@ -40,7 +40,9 @@ from lance_spark.table.commit.retry import COMMIT_TRIES, attempts, back_off
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.options import NO_OPTIONS
-from lance_spark.table.write.write import WriteTarget, discard, write_fragments
+from lance_spark.table.write.rules import NO_RULES
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard, write_fragments
 
 FOLDER = "__manifest"
 NAMESPACE, TABLE = "namespace", "table"
@@ -255,7 +257,7 @@ def _overwrite(table: ManifestTable, rows: pa.Table) -> _Prepared:
         raise UnsupportedFeatureError(
             f"{table.store.uri} has storage version {data_format}; writing is supported for {', '.join(WRITABLE)}"
         )
-    target = WriteTarget(table.store, _with_columns(table, rows.schema), data_format, "overwrite", table.version, NO_OPTIONS)
+    target = WriteTarget(table.store, _with_columns(table, rows.schema), data_format, "overwrite", table.version, NO_OPTIONS, NO_RULES)
     fragments = write_fragments(target, rows.to_batches())
     return _Prepared(Overwrite(fragments, target.schema), lambda: discard(target, fragments))
 

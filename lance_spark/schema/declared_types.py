@@ -7,14 +7,14 @@ can be taken for it. A record that is not one of these types, or that is on a co
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import SchemaMismatchError
-from lance_spark.schema.schema import Field, Schema
+from lance_spark.schema.schema import Field
 
 DECLARED = b"lance-spark:declared-type"
 """The key. For the items of lists and maps, which have no metadata in Spark, it follows the way to them: `element.`, `key.`, `value.`."""
@@ -55,14 +55,6 @@ def declared(field: Field) -> DeclaredType | None:
     """The declared type of a column of strings; None if there is none."""
     text = field.metadata.get(DECLARED) if field.metadata and field.logical_type in _STRINGS else None
     return None if text is None else parse(text.decode(errors="replace"))
-
-
-def undeclared(schema: Schema) -> Schema:
-    """The schema without declared types of its columns."""
-    if not any(DECLARED in f.metadata for f in schema.fields):
-        return schema
-    bare = (replace(f, metadata={k: v for k, v in f.metadata.items() if k != DECLARED}) for f in schema.fields)
-    return replace(schema, fields=tuple(bare))
 
 
 def as_declared(array: pa.Array, t: DeclaredType, path: str) -> pa.Array:

@@ -6,51 +6,38 @@ come from anyone. So Spark is only shown what is listed here and has been checke
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.schema.declared_types import COLLATIONS, DECLARED, DeclaredType, parse
+from lance_spark.schema.declared_types import DECLARED, DeclaredType, parse
+from lance_spark.table.write import defaults
+from lance_spark.table.write.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT, changes, is_short
 
-CURRENT_DEFAULT, EXISTS_DEFAULT = "CURRENT_DEFAULT", "EXISTS_DEFAULT"
-"""The metadata of a column in which Spark has its default for new rows, and its default for existing rows."""
-_LONGEST = 10_000
-"""Characters of a default, far more than a statement has."""
-_STRING = r"'(?:[^'\\\n]|\\[^\n]|'')*'"
-_NUMBER = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
-_FLOAT = rf"{_NUMBER}(?:E[+-]?[0-9]{{1,3}})?"
-_MOMENT = r"'([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-][0-9]{2}:[0-9]{2})?)'"
-_PATTERNS: Mapping[type[st.DataType], str] = {
-    st.BooleanType: r"TRUE|FALSE",
-    st.ByteType: r"([+-]?[0-9]{1,20})(?:Y|S|L)?",
-    st.ShortType: r"([+-]?[0-9]{1,20})(?:S|L)?",
-    st.IntegerType: r"([+-]?[0-9]{1,20})L?",
-    st.LongType: r"([+-]?[0-9]{1,20})L?",
-    st.FloatType: rf"({_FLOAT})[FD]?|CAST\('(?:({_FLOAT})|NaN|-?Infinity)' AS FLOAT\)",
-    st.DoubleType: rf"({_FLOAT})D?|CAST\('(?:({_FLOAT})|NaN|-?Infinity)' AS DOUBLE\)",
-    st.DecimalType: rf"({_NUMBER})(?:BD)?",
-    st.StringType: _STRING,
-    st.BinaryType: r"X'(?:[0-9a-f]{2})*'",
-    st.DateType: r"DATE ?'([0-9]{4}-[0-9]{2}-[0-9]{2})'|CURRENT_DATE(?:\(\))?|CURDATE\(\)",
-    st.TimestampType: rf"TIMESTAMP(?:_LTZ)? ?{_MOMENT}|CURRENT_TIMESTAMP(?:\(\))?|NOW\(\)",
-    st.TimestampNTZType: rf"TIMESTAMP_NTZ ?{_MOMENT}|LOCALTIMESTAMP(?:\(\))?",
-    st.DayTimeIntervalType: r"INTERVAL ?'-?[0-9]{1,8} (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?' DAY TO SECOND",
-}
-"""For each type, the texts of its literals, without regard to case; the groups are the values that are checked further."""
-_OF_USER = r"CURRENT_USER(?:\(\))?|SESSION_USER(?:\(\))?|USER\(\)"
-_BITS: Mapping[type[st.DataType], int] = {st.ByteType: 8, st.ShortType: 16, st.IntegerType: 32, st.LongType: 64}
-_CHANGING = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|\w*unix_timestamp|session_user|user|rand\w*|uuid)\b", re.IGNORECASE)
-"""Functions whose value is another one at another time or for another user."""
-
-
-_ITEMS = re.compile(r"((?:'(?:[^'\\\n]|\\[^\n])*'|[^,'])+)(?:,|$)")
-"""The texts between commas outside of strings. Each text matches in one way only, so the time is linear."""
 COMMENT = "comment"
+DECLARED_COLUMN = "__lance_declared"
+"""In the metadata of rows: a statement has declared the column, which says what may be null. SessionEntry.java sets it, too."""
+PLAIN: Mapping[type[st.DataType], pa.DataType] = {
+    st.NullType: pa.null(),
+    st.BooleanType: pa.bool_(),
+    st.ByteType: pa.int8(),
+    st.ShortType: pa.int16(),
+    st.IntegerType: pa.int32(),
+    st.LongType: pa.int64(),
+    st.FloatType: pa.float32(),
+    st.DoubleType: pa.float64(),
+    st.StringType: pa.string(),
+    st.BinaryType: pa.binary(),
+    st.DateType: pa.date32(),
+    st.TimestampType: pa.timestamp("us", "UTC"),
+    st.TimestampNTZType: pa.timestamp("us"),
+    st.DayTimeIntervalType: pa.duration("us"),
+}
+"""The Arrow types of Spark's types without parameters."""
 CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark has the declared type of a column of the type CHAR or VARCHAR; its own type is string then."""
 _OF_LANCE = ("lance-encoding:", "lance-schema:")
@@ -72,8 +59,7 @@ def shown(metadata: Mapping[bytes, bytes] | None, t: st.DataType, is_column: boo
     if is_column and declared is not None and declared.length and type(t) is st.StringType:
         found[CHAR] = declared.text
     default = texts.get(CURRENT_DEFAULT)
-    is_short = declared is None or not declared.length or len(default or "") <= declared.length + len("''")
-    if is_column and default is not None and is_checked(default, t) and is_short:
+    if is_column and default is not None and is_checked(default, t) and is_short(default, declared):
         # Spark needs both keys. Existing rows have values, so theirs is never used.
         found |= {CURRENT_DEFAULT: default, EXISTS_DEFAULT: "NULL"}
     return found
@@ -147,58 +133,16 @@ def constant_default(f: st.StructField) -> st.StructField:
 
 
 def is_checked(text: str, t: st.DataType) -> bool:
-    """True if `text` is NULL, a literal of the type, or a call of one of the functions."""
-    text = text.strip()
-    if len(text) > _LONGEST:
-        return False
-    if text.upper() == "NULL":
-        return True
-    return _is_array(text, t) if isinstance(t, st.ArrayType) else _is_literal(text, t)
+    """True if `text` is NULL, or a default that columns of this type may have; see `table.write.defaults`."""
+    arrow = _arrow(t)
+    return text.strip().upper() == "NULL" if arrow is None else defaults.is_checked(text, arrow)
 
 
-def changes(text: str) -> bool:
-    """True if an expression may have another value at another time, so that its value of today is no replacement."""
-    return _CHANGING.search(re.sub(_STRING, "", text)) is not None
-
-
-def _is_literal(text: str, t: st.DataType) -> bool:
-    pattern = _PATTERNS.get(type(t))
-    if type(t) is st.StringType:
-        pattern = f"{_STRING}(?: COLLATE (?:{COLLATIONS}))?|{_OF_USER}"
-    found = None if pattern is None else re.fullmatch(pattern, text, re.IGNORECASE)
-    if found is None:
-        return False
-    values = [value for value in found.groups() if value is not None]
-    try:
-        return all(_fits(value, t) for value in values)
-    except (ValueError, ArithmeticError):
-        return False
-
-
-def _fits(value: str, t: st.DataType) -> bool:
-    if type(t) in _BITS:
-        half = 1 << (_BITS[type(t)] - 1)
-        return -half <= int(value) < half
+def _arrow(t: st.DataType) -> pa.DataType | None:
+    """The Arrow type of values; None for a type that has no literals here."""
+    if isinstance(t, st.ArrayType):
+        item = _arrow(t.elementType)
+        return None if item is None else pa.list_(item)
     if isinstance(t, st.DecimalType):
-        number = decimal.Decimal(value)
-        _, digits, exponent = number.as_tuple()
-        after = max(-int(exponent), 0)
-        return after <= t.scale and len(digits) - after <= t.precision - t.scale
-    if isinstance(t, st.FloatType | st.DoubleType):
-        return abs(float(value)) < (3.4e38 if isinstance(t, st.FloatType) else 1.7e308)
-    if isinstance(t, st.DateType):
-        datetime.date.fromisoformat(value)
-    else:
-        datetime.datetime.fromisoformat(value)
-    return True
-
-
-def _is_array(text: str, t: st.ArrayType) -> bool:
-    """True for `ARRAY(..)` of literals of the type of its items."""
-    inside = re.fullmatch(r"ARRAY ?\((.*)\)", text, re.IGNORECASE | re.DOTALL)
-    if inside is None:
-        return False
-    rest = inside[1].strip()
-    items = _ITEMS.findall(rest) if rest else []
-    whole = ",".join(items) == rest
-    return whole and all(item.strip().upper() == "NULL" or _is_literal(item.strip(), t.elementType) for item in items)
+        return pa.decimal128(t.precision, t.scale)
+    return PLAIN.get(type(t))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -24,8 +23,7 @@ from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.writer import STOPPED_AFTER_S
-from lance_spark.table.changes.replace_where import check_rows
+from lance_spark.spark.writer import STOPPED_AFTER_S, of_session
 
 
 @dataclass
@@ -53,7 +51,7 @@ class PartitionedWriter(DataSourceArrowWriter):
         mode: PartitionMode = "append" if not overwrite else "dynamic" if dynamic else "overwrite"
         if options.replaceWhere is not None:
             self._replaced, mode = parse(options.replaceWhere, from_arrow(version.schema), None), "replace"
-        self._target = begin(version.root, stored(schema, options.sizes), mode, options.write)
+        self._target = begin(version.root, stored(schema, options.sizes), mode, options.write, within=self._replaced)
 
     @property
     def job(self) -> Job:
@@ -65,8 +63,7 @@ class PartitionedWriter(DataSourceArrowWriter):
         """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
         start_task()
         clock = WriteClock()
-        check = None if self._replaced is None else partial(check_rows, self._replaced)
-        partitions = tuple(write_partitions(self._target, clock.rows(iterator), check))
+        partitions = tuple(write_partitions(replace(self._target, rules=of_session(self._target.rules)), clock.rows(iterator)))
         return PartitionedCommitMessage(clock.report(f for p in partitions for f in p.fragments), partitions)
 
     @brief_errors()

@@ -43,6 +43,7 @@ from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write import write
 from lance_spark.table.write.new_schema import with_properties
+from lance_spark.table.write.nullability import loosened
 from lance_spark.table.write.write import discard_job, rewrite_target
 
 _SPARK_OPERATION = "__row_operation"
@@ -181,7 +182,7 @@ class ColumnsWriter(DataSourceArrowWriter):
         target = rewrite_target(snapshot, options.write)
         self._new: NewFields | None = None
         if command.kind == ADD_COLUMNS:
-            self._new = new_fields(snapshot, with_properties(values, snapshot.manifest))
+            self._new = new_fields(snapshot, with_properties(loosened(values), snapshot.manifest))
             write = replace(target, schema=self._new.written)
             self._target = replace(column_target(snapshot, write), names=self._new.names)
             self._names = {}

@@ -20,7 +20,7 @@ from lance_spark.arrow.types import is_list
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME
-from lance_spark.spark.field_metadata import kept, shown, string_type
+from lance_spark.spark.field_metadata import PLAIN, kept, shown, string_type
 from lance_spark.spark.workers.version import SPARK_VERSION
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
@@ -51,23 +51,6 @@ _TO_SPARK: Mapping[pa.DataType, st.DataType] = {
     pa.date32(): st.DateType(),
     pa.date64(): st.DateType(),
     **{pa.duration(unit): st.DayTimeIntervalType() for unit in ("s", "ms", "us", "ns")},
-}
-
-_TO_ARROW: Mapping[type[st.DataType], pa.DataType] = {
-    st.NullType: pa.null(),
-    st.BooleanType: pa.bool_(),
-    st.ByteType: pa.int8(),
-    st.ShortType: pa.int16(),
-    st.IntegerType: pa.int32(),
-    st.LongType: pa.int64(),
-    st.FloatType: pa.float32(),
-    st.DoubleType: pa.float64(),
-    st.StringType: pa.string(),
-    st.BinaryType: pa.binary(),
-    st.DateType: pa.date32(),
-    st.TimestampType: pa.timestamp("us", "UTC"),
-    st.TimestampNTZType: pa.timestamp("us"),
-    st.DayTimeIntervalType: pa.duration("us"),
 }
 
 _REFUSED: Mapping[str, str] = {
@@ -218,8 +201,8 @@ def _arrow_field(f: st.StructField, path: str, sizes: _Sizes, is_column: bool = 
 
 
 def _arrow_type(t: st.DataType, path: str, sizes: _Sizes) -> pa.DataType:
-    if type(t) in _TO_ARROW:
-        return _TO_ARROW[type(t)]
+    if type(t) in PLAIN:
+        return PLAIN[type(t)]
     if isinstance(t, (st.CharType, st.VarcharType)):
         return pa.string()
     if isinstance(t, st.DecimalType):

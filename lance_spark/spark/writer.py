@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_spark.arrow.types import is_list
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_failure, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.transaction_ids import ids_of
@@ -20,17 +19,23 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.commit_again import Job
+from lance_spark.spark.field_metadata import DECLARED_COLUMN
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.storage.store import Store
-from lance_spark.table.changes.replace_where import check_rows, replace_where
+from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write import write
+from lance_spark.table.write.defaults import MACHINE
+from lance_spark.table.write.nullability import loosened
+from lance_spark.table.write.rules import Rules
+from lance_spark.table.write.target import Mode, WriteTarget
 
 STOPPED_AFTER_S = 5.0
 """Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
+_ZONE = "spark.sql.session.timeZone"
 _FEW_ROWS_MARK = b"LanceFewRows:"
 FEW_CHANGES_MARK = _FEW_ROWS_MARK + b"changes"
 """PythonWriterFactory.java looks for these in the pickles of writers: `commit` takes rows, or the delta rows of a command, too."""
@@ -69,7 +74,8 @@ class LanceWriter(DataSourceArrowWriter):
     ) -> None:
         """`place` is that of `begin_write`. `there` is the schema of the existing table, if any.
 
-        Overwriting keeps its nullable columns nullable, and CHAR and so on.
+        Columns are nullable, except those of a primary key, and those that are not nullable in the existing table. Overwriting keeps CHAR
+        and so on.
         The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too,
         also those of a new table.
         """
@@ -88,18 +94,19 @@ class LanceWriter(DataSourceArrowWriter):
                 "or INSERT OVERWRITE without it to replace all rows"
             )
         new = stored(schema, options.sizes)
-        self._mark = _FEW_ROWS_MARK
-        self._replaced, self._allowed = replaced, None
+        self._replaced, allowed = replaced, None
         if options.replaceWhere is not None:
-            self._allowed = parse(options.replaceWhere, from_arrow(new if there is None else there), None)
+            allowed = parse(options.replaceWhere, from_arrow(new if there is None else there), None)
             if there is not None:
-                self._replaced, overwrite = self._allowed, False
-        mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
-        if overwrite and there is not None:
-            new = pa.schema(_as_nullable(list(new), list(there)))
-            if "overwriteSchema" not in options.given:
-                new = pa.schema(_as_declared(list(new), list(there)))
-        self._target = write.begin_write(place, new, mode, options.write)
+                self._replaced, overwrite = allowed, False
+        mode: Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
+        new = loosened(new, there, declared={f.name for f in schema.fields if DECLARED_COLUMN in f.metadata})
+        if overwrite and there is not None and "overwriteSchema" not in options.given:
+            new = pa.schema(_as_declared(list(new), list(there)))
+        target = write.begin_write(place, new, mode, options.write)
+        self._target = replace(target, rules=replace(target.rules, within=allowed))
+        # Few rows are written without a task, and only tasks know the time zone of the session.
+        self._mark = b"" if target.rules.needs_zone else _FEW_ROWS_MARK
 
     @property
     def job(self) -> Job:
@@ -120,12 +127,8 @@ class LanceWriter(DataSourceArrowWriter):
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
-        fragments = self._write(clock.rows(iterator))
+        fragments = write.write_fragments(replace(self._target, rules=of_session(self._target.rules)), clock.rows(iterator))
         return LanceCommitMessage(clock.report(fragments), fragments)
-
-    def _write(self, batches: Iterator[pa.RecordBatch]) -> tuple[Fragment, ...]:
-        check = None if self._allowed is None else partial(check_rows, self._allowed)
-        return write.write_fragments(self._target, batches, check)
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -146,7 +149,7 @@ class LanceWriter(DataSourceArrowWriter):
         with on_failure(lambda: write.discard(self._target, [f for some in fragments.values() for f in some])):
             for i, message in enumerate(messages):
                 if isinstance(message, RowsMessage) and message.rows:
-                    fragments[i] = self._write(iter(pa.ipc.open_stream(message.rows)))
+                    fragments[i] = write.write_fragments(self._target, pa.ipc.open_stream(message.rows))
         return [fragment for i in sorted(fragments) for fragment in fragments[i]]
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -154,7 +157,16 @@ class LanceWriter(DataSourceArrowWriter):
         abort_job(self._target, messages)
 
 
-def abort_job(target: write.WriteTarget, messages: Sequence[WriterCommitMessage | None]) -> None:
+def of_session(rules: Rules) -> Rules:
+    """The rules in a task of a session, whose time zone defaults such as current_date() depend on."""
+    if not rules.needs_zone:
+        return rules
+    context = TaskContext.get()
+    zone = None if context is None else context.getLocalProperty(_ZONE)
+    return rules.in_zone(zone or MACHINE)
+
+
+def abort_job(target: WriteTarget, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Delete the files of all tasks, including tasks that are still running after another one has failed.
 
     Spark also calls this after a failed commit. Then every task has a message, and `commit` has already handled the files. This call
@@ -172,12 +184,6 @@ def no_message(missing: int, tasks: int) -> LanceError:
     return LanceError(f"{missing} of {tasks} tasks returned no commit message; nothing was committed: run the write again")
 
 
-def _as_nullable(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
-    """Make fields nullable if the old field of the same name is: a literal is not nullable, but later values may be null."""
-    by_name = {f.name.lower(): f for f in old}
-    return [_loosened(f, by_name[f.name.lower()]) if f.name.lower() in by_name else f for f in new]
-
-
 def _as_declared(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
     """Columns of strings with the declared types of old columns of the same name: Spark does not say the length of a CHAR column."""
     records = {f.name.lower(): f.metadata[DECLARED] for f in old if f.metadata and DECLARED in f.metadata and pa.types.is_string(f.type)}
@@ -189,22 +195,7 @@ def _as_declared(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Fi
     ]
 
 
-def _loosened(new: pa.Field, old: pa.Field) -> pa.Field:
-    t, was = new.type, old.type
-    if pa.types.is_struct(t) and pa.types.is_struct(was):
-        t = pa.struct(_as_nullable(list(t), list(was)))
-    elif pa.types.is_map(t) and pa.types.is_map(was):
-        t = pa.map_(t.key_field, _loosened(t.item_field, was.item_field))
-    elif _is_list(t) and _is_list(was):
-        t = pa.list_(_loosened(t.value_field, was.value_field), t.list_size if pa.types.is_fixed_size_list(t) else -1)
-    return pa.field(new.name, t, new.nullable or old.nullable, new.metadata)
-
-
-def _is_list(t: pa.DataType) -> bool:
-    return is_list(t) or bool(pa.types.is_fixed_size_list(t))
-
-
-def commit_empty(place: Store, schema: StructType, mode: write.Mode, options: SparkWriteOptions) -> None:
+def commit_empty(place: Store, schema: StructType, mode: Mode, options: SparkWriteOptions) -> None:
     """Create or replace a table by one without rows, in one commit."""
     if not schema.fields:
         raise SchemaMismatchError("a table needs at least one column")

@@ -24,6 +24,7 @@ from lance_spark.table.changes.new_columns import (
     plan_columns,
 )
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.nullability import loosened
 from lance_spark.verbs.condition import Condition, as_column, naming_columns, own_formulas
 from lance_spark.verbs.job import run_tasks, write_partitions
 from lance_spark.verbs.target import Target
@@ -34,7 +35,7 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
     snapshot = target.latest()
     chosen = {name: as_column(value).alias(name) for name, value in values.items()}
     with naming_columns():
-        schema = stored(target.rows(snapshot).select(*chosen.values()).schema, {})
+        schema = loosened(stored(target.rows(snapshot).select(*chosen.values()).schema, {}))
     formulas = own_formulas(target.spark, values, snapshot, target.alias, new=True)
     if formulas is not None:
         compute = Formulas(formulas)
@@ -61,7 +62,7 @@ def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
     names = [name for name in df.columns if name.lower() not in keys]
     if not names:
         raise SchemaMismatchError(f"the DataFrame has no column besides {', '.join(on)}; add the columns to be written")
-    schema = stored(df.select(*(quoted([name]) for name in names)).schema, {})
+    schema = loosened(stored(df.select(*(quoted([name]) for name in names)).schema, {}))
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
         rows = target.rows(snapshot).select(*dict.fromkeys([*(quoted([name]) for name in on), ROW_ADDRESS]))

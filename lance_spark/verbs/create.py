@@ -15,7 +15,7 @@ from lance_spark.spark.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import DESCRIBED
-from lance_spark.table.write.write import Mode
+from lance_spark.table.write.target import Mode
 from lance_spark.verbs.target import PLACE, Target, is_of_place, locating, named_target
 
 Kind = Literal["create", "create if not exists", "replace", "create or replace"]

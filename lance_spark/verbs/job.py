@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -78,6 +78,12 @@ def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatc
 def _renamed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     fields = [field.with_name(name) for field, name in zip(batch.schema, names)]
     return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields, batch.schema.metadata))
+
+
+def in_zone(spark: SparkSession, target: DeltaTarget) -> DeltaTarget:
+    """The target in the time zone of the session, which defaults such as current_date() depend on."""
+    rules = target.write.rules.in_zone(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    return replace(target, write=replace(target.write, rules=rules))
 
 
 def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:

@@ -94,7 +94,7 @@ def test_what_a_new_table_gets_from_spark(spark: SparkSession, uri: str) -> None
     assert Dataset.open(uri).snapshot.manifest.data_format == "2.2"
 
 
-def test_nullability_and_metadata_of_the_dataframe_are_those_of_a_new_table(spark: SparkSession, load: Load, uri: str) -> None:
+def test_columns_of_a_new_table_are_nullable_and_have_the_metadata_of_the_dataframe(spark: SparkSession, load: Load, uri: str) -> None:
     schema = st.StructType(
         [
             st.StructField("id", st.LongType(), False, {"unit": "pieces"}),
@@ -103,10 +103,10 @@ def test_nullability_and_metadata_of_the_dataframe_are_those_of_a_new_table(spar
     )
     save(spark.createDataFrame([(1, [1.0, 2.0]), (2, None)], schema), uri)
     arrow = lance.dataset(uri).schema
-    assert not arrow.field("id").nullable
+    assert arrow.field("id").nullable
     assert arrow.field("id").metadata == {b"unit": b"pieces"}
     assert arrow.field("v").type == pa.list_(pa.float32(), 2)
-    shown = [st.StructField("id", st.LongType(), False), schema["v"]]
+    shown = [st.StructField("id", st.LongType()), schema["v"]]
     assert load(uri).schema == st.StructType(shown), "other metadata stays in the table: Spark and other sources may act on it"
     assert load(uri).orderBy("id").collect() == [Row(id=1, v=[1.0, 2.0]), Row(id=2, v=None)]
 
@@ -192,9 +192,9 @@ def test_nullable_columns_stay_nullable_after_an_overwrite_with_literals(spark: 
     schema = Dataset.open(uri + "2").schema
     assert schema.field("st").type.field("s").nullable
     assert schema.field("st").type.field("m").type.item_type.value_field.nullable
-    assert [f.nullable for f in schema] == [False, False, False]
+    assert [f.nullable for f in schema] == [True, True, True]
     save(spark.sql(f"SELECT {nested}, 2 id"), uri, "overwrite")
-    assert [f.nullable for f in Dataset.open(uri).schema] == [True, False]
+    assert [f.nullable for f in Dataset.open(uri).schema] == [True, True]
 
 
 def test_a_table_can_be_read_and_overwritten_in_one_job(load: Load, spark: SparkSession, uri: str) -> None:

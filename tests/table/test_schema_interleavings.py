@@ -23,7 +23,7 @@ from lance_spark.table.changes import alter
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.write import write
 from lance_spark.table.write.options import WriteOptions
-from lance_spark.table.write.write import Mode
+from lance_spark.table.write.target import Mode
 
 K = pa.field("k", pa.int64(), nullable=False)
 ROWS = pa.table(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
@@ -31,7 +30,6 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
-from lance_spark.table.changes.replace_where import check_rows
 from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.plan import ScanPlan, names
@@ -184,9 +182,8 @@ class PartitionedNamespace:
         reader = as_reader(data)
         condition = None if replace_where is None else parse(replace_where, from_arrow(self.schema))
         chosen: PartitionMode = mode if condition is None else "replace"
-        target = begin(self.snapshot.root, reader.schema, chosen, WriteOptions(**options), self.snapshot)
-        check = None if condition is None else partial(check_rows, condition)
-        written = write_partitions(target, reader, check)
+        target = begin(self.snapshot.root, reader.schema, chosen, WriteOptions(**options), self.snapshot, condition)
+        written = write_partitions(target, reader)
         return self._changed(commit_partitions(target, written, condition))
 
     def compact(self, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> PartitionedCompaction:

@@ -24,6 +24,7 @@ from lance_spark.namespace.partitioned.destinations import Key, Place, Places, g
 from lance_spark.namespace.partitioned.leaves import Leaf, matched, open_leaf
 from lance_spark.namespace.partitioned.root import PartitionedVersion, leaf_store, opened, with_flags
 from lance_spark.namespace.partitioned.spec import FIELD_ID
+from lance_spark.predicate import Predicate
 from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
@@ -31,13 +32,13 @@ from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import check_identity
-from lance_spark.table.write.conform import check_fits, conform
-from lance_spark.table.write.constraints import constraints
+from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.order import in_order, order_of
-from lance_spark.table.write.write import WriteTarget, delete_data_files, discard, fragment_writer
+from lance_spark.table.write.rules import Kind, Rules, rules_of
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import delete_data_files, discard
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
 """The effect on existing rows: keep all; replace all; replace partitions with new rows; replace rows of a condition."""
@@ -53,7 +54,8 @@ OPEN_FILES = 8
 class PartitionedTarget:
     """The target of a write, for executors and the commit; `version` is that of the namespace, `names` are the columns of the data.
 
-    `spec` is the number of the spec that divides the rows. `identity` is that of the version (see `table.versions.identity`).
+    `spec` is the number of the spec that divides the rows, and `rules` are those of the namespace.
+    `identity` is that of the version (see `table.versions.identity`).
     """
 
     root: Store
@@ -62,6 +64,7 @@ class PartitionedTarget:
     mode: PartitionMode
     names: tuple[str, ...]
     options: WriteOptions
+    rules: Rules
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     since: float = field(default_factory=time.time)
     identity: str = ""
@@ -88,9 +91,16 @@ class WrittenPartition:
 
 
 def begin(
-    root: Store, schema: pa.Schema, mode: PartitionMode, options: WriteOptions = NO_OPTIONS, held: PartitionedVersion | None = None
+    root: Store,
+    schema: pa.Schema,
+    mode: PartitionMode,
+    options: WriteOptions = NO_OPTIONS,
+    held: PartitionedVersion | None = None,
+    within: Predicate | None = None,
 ) -> PartitionedTarget:
     """Prepare to write data of the schema `schema`; nothing is written yet. `held` is a version that the writer has opened before.
+
+    All rows must satisfy `within`.
 
     Raises SchemaMismatchError for data that does not fit the namespace, UnsupportedFeatureError for a spec that cannot be written, and
     CommitConflictError if the namespace of `held` was dropped and made anew.
@@ -100,7 +110,8 @@ def begin(
         check_continues(version.manifest.snapshot, held.version, held.identity)
     if options.merge_schema:
         raise InvalidOptionError("mergeSchema does not apply to partitioned namespaces; add columns with PartitionedNamespace.add_columns")
-    check_fits(schema, from_arrow(version.schema))
+    shape = from_arrow(version.schema)
+    check_fits(schema, shape)
     for f in version.spec.fields:
         source = next((s for s in version.schema if (s.metadata or {}).get(FIELD_ID, b"").decode() == f.source_id), None)
         if f.transform is None or source is None:
@@ -111,20 +122,18 @@ def begin(
     if mode == "dynamic" and any(number != version.spec.id for number in version.leaves["spec"].to_pylist()):
         what = "partitions of older specs may have rows that a dynamic overwrite would have to replace"
         raise UnsupportedFeatureError(f"{version}: {what}; overwrite all, or use replaceWhere")
-    return PartitionedTarget(root, version.version, version.spec.id, mode, tuple(schema.names), options, identity=version.identity)
+    rules = replace(rules_of(shape, {}), within=within)
+    filled = (default.field.name for default in rules.defaults if default.field.name not in schema.names)
+    names = (*schema.names, *filled)
+    return PartitionedTarget(root, version.version, version.spec.id, mode, names, options, rules, identity=version.identity)
 
 
-def write_partitions(
-    target: PartitionedTarget, batches: Iterable[pa.RecordBatch], check: Callable[[pa.RecordBatch], None] | None = None
-) -> list[WrittenPartition]:
-    """Write the rows of `batches` to new data files, which no version refers to yet. If this fails, the files are deleted.
-
-    `check` gets the rows with the columns of the namespace and raises for invalid ones.
-    """
+def write_partitions(target: PartitionedTarget, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
+    """Write the rows of `batches` to new data files, which no version refers to yet. If this fails, the files are deleted."""
     writer = _PartitionWriter(target)
     with on_failure(writer.abort):
         for batch in batches:
-            writer.add(batch, check)
+            writer.add(batch)
         return writer.finish()
 
 
@@ -155,10 +164,8 @@ class _PartitionWriter:
         self._chunk: list[pa.RecordBatch] = []
         self._chunk_size = 0
 
-    def add(self, batch: pa.RecordBatch, check: Callable[[pa.RecordBatch], None] | None) -> None:
-        rows = conform(batch, self._shape)
-        if check is not None:
-            check(rows)
+    def add(self, batch: pa.RecordBatch) -> None:
+        rows = self._target.rules.apply(batch, self._shape, Kind.INSERTED)
         self._chunk.append(rows)
         self._chunk_size += rows.nbytes
         if self._chunk_size >= CHUNK_BYTES:
@@ -223,12 +230,12 @@ class _PartitionWriter:
         if key not in self._open:
             while len(self._open) >= OPEN_FILES:
                 self._close(next(iter(self._open)))
-            self._open[key] = fragment_writer(partition.target)
+            self._open[key] = FragmentWriter(partition.target)
         writer = self._open[key] = self._open.pop(key)  # move to the end, so that it is closed last
         schema = partition.target.schema
-        together = pa.Table.from_batches(partition.rows).combine_chunks().to_batches()
-        for rows in in_order((as_leaf(b, self._shape, schema) for b in together), order_of(schema, partition.target.options.write_order)):
-            writer.write_conformed(rows)
+        for batch in pa.Table.from_batches(partition.rows).combine_chunks().to_batches():
+            writer.write(as_leaf(batch, self._shape, schema), Kind.INSERTED)
+        writer.end_portion()
         partition.rows, partition.size = [], 0
 
     def _close(self, key: Key) -> None:
@@ -247,7 +254,8 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
         warn_if_unstable(data_format, store.uri)
         schema = new_schema(version.schema, WRITABLE[data_format], options.column_options)
         check_supported(schema, WRITABLE[data_format])
-        return WriteTarget(store, schema, data_format, "append", 0, options, job=target.job, since=target.since)
+        rules = rules_of(schema, {})
+        return WriteTarget(store, schema, data_format, "append", 0, options, rules, job=target.job, since=target.since)
     current = completed(snapshot.manifest)
     check_writable(current, store.uri)
     if current.data_format not in WRITABLE:
@@ -259,8 +267,9 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
         raise SchemaMismatchError(f"{snapshot}: the columns {', '.join(required)} may not be null, and are not in the namespace")
     schema = replace(whole, fields=tuple(f for f in whole.fields if f.id in ids))
     table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
-    there = WriteTarget(snapshot.store, schema, current.data_format, "append", 0, options, table_schema, target.job, target.since)
-    return replace(there, constraints=constraints(current.config, whole)).based_on(snapshot)
+    rules, data_format = rules_of(whole, current.config), current.data_format
+    there = WriteTarget(snapshot.store, schema, data_format, "append", 0, options, rules, table_schema, target.job, target.since)
+    return there.based_on(snapshot)
 
 
 def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: Callable[[], int]) -> Schema:

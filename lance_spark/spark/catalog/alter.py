@@ -17,7 +17,7 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog.definition import declared_columns
 from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.field_metadata import COMMENT, CURRENT_DEFAULT, EXISTS_DEFAULT, is_checked
+from lance_spark.spark.field_metadata import COMMENT, is_checked
 from lance_spark.spark.options import OF_EACH_WRITE, is_of_new_table, main_name
 from lance_spark.spark.types import stored, to_spark
 from lance_spark.table.changes import alter
@@ -25,6 +25,7 @@ from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.compaction.clustered import CONFIG, Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
+from lance_spark.table.write.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT
 from lance_spark.table.write.new_schema import column_of, with_properties
 from lance_spark.table.write.options import NO_OPTIONS
 

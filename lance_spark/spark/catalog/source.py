@@ -32,6 +32,7 @@ from lance_spark.spark.catalog import alter, calls, namespaces, statements, tabl
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.command import AGAIN
+from lance_spark.spark.field_metadata import DECLARED_COLUMN
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.writer import LanceWriter
 
@@ -119,7 +120,7 @@ class CatalogSource(DataSource):
         store = place(self._catalog, given["id"], definition)
         options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")
         there = tables.replaced_rows(store, definition, options) if given["replaces"] else None
-        return LanceWriter(store, definition.schema, given["replaces"], options, there)
+        return LanceWriter(store, _as_declared(definition.schema), given["replaces"], options, there)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""
@@ -153,3 +154,9 @@ class _TaskReader(DataSourceReader):
             return
         result = calls.run(self._arguments["name"], len(self._arguments["results"]), partition.value)
         yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))
+
+
+def _as_declared(columns: StructType) -> StructType:
+    """The columns of a statement, marked as such."""
+    marked = (StructField(f.name, f.dataType, f.nullable, {**f.metadata, DECLARED_COLUMN: "true"}) for f in columns.fields)
+    return StructType(list(marked))

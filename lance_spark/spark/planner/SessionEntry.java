@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
@@ -83,6 +85,9 @@ class SessionEntry {
     return (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
   }
 
+  /** nullability.py looks for it in the metadata of rows. */
+  private static final String DECLARED = "__lance_declared";
+
   /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */
   static StructType declared(StructType rows, StructType table) {
     if (rows.length() != table.length()) return rows;
@@ -90,7 +95,8 @@ class SessionEntry {
     for (int i = 0; i < fields.length; i++) {
       StructField row = rows.fields()[i], own = table.fields()[i];
       if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
-      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), row.metadata());
+      Metadata declared = new MetadataBuilder().withMetadata(row.metadata()).putString(DECLARED, "true").build();
+      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), declared);
     }
     return new StructType(fields);
   }

@@ -18,7 +18,6 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes import alter
 from lance_spark.table.versions.snapshot import Snapshot, reopened
-from lance_spark.table.write.constraints import constraints
 
 STATE_OF = b"lance-spark:backfill-of"
 """The key of the metadata of a state column: the id of the field that it is about."""
@@ -100,8 +99,6 @@ def _check(snapshot: Snapshot, value: Field) -> None:
     manifest = snapshot.manifest
     if manifest.data_format == "0.1" or any(file.is_legacy for fragment in manifest.fragments for file in fragment.files):
         raise UnsupportedFeatureError(f"{snapshot}: a function cannot compute columns of storage version 0.1; write the table anew")
-    if constraints(manifest.config, manifest.schema).of({value.name}):
-        raise UnsupportedFeatureError(f"{snapshot}: the column {value.name!r} has a constraint; drop it to compute the column")
     if STATE_OF in value.metadata:
         raise SchemaMismatchError(f"{value.name!r} is the state of another column")
 

@@ -29,7 +29,7 @@ from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.nested_fields import Rebuilding, with_file
-from lance_spark.table.write.write import WriteTarget
+from lance_spark.table.write.target import WriteTarget
 
 
 def retyped(snapshot: Snapshot, field: Field, t: pa.DataType, first_id: int) -> Field:

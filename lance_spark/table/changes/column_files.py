@@ -25,10 +25,12 @@ from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
-from lance_spark.table.write.conform import conform
+from lance_spark.table.write.conform import as_columns
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.nested_fields import Rebuilding
-from lance_spark.table.write.write import WriteTarget, delete_data_files
+from lance_spark.table.write.rules import Kind
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import delete_data_files
 
 _ONE_FILE = 2**62
 """No limit of rows or bytes: the new columns of a fragment are in one file."""
@@ -152,7 +154,7 @@ class _ColumnFileWriter:
         self._target = target
         write = target.write
         self._schema: Schema = write.schema
-        self._writer = FragmentWriter(write.store, write.schema, write.data_format, write.job, _ONE_FILE, _ONE_FILE)
+        self._writer = FragmentWriter(write, _ONE_FILE, _ONE_FILE)
         self._rows = BitMap()
         self._next = 0
 
@@ -165,7 +167,7 @@ class _ColumnFileWriter:
             raise LanceError(f"fragment {self.fragment.id} has {self.fragment.physical_rows} rows, but row {offsets[-1]} has a new value")
         if self._target.names and self._structs and len(offsets):
             values = self._in_structs(offsets, {i: values.column(name) for i, name in self._target.names.items()})
-        rows = conform(values, self._schema)
+        rows = self._target.write.rules.apply(values, self._schema, Kind.VALUES, self._beside(offsets))
         for first in range(0, len(offsets), BATCH_ROWS):
             chosen = offsets[first : first + BATCH_ROWS]
             self._fill(int(chosen[0]))
@@ -187,7 +189,7 @@ class _ColumnFileWriter:
         """Write the rows up to the last of `offsets`."""
         start, stop = self._next, int(offsets[-1]) + 1
         if stop - start == len(offsets):
-            self._writer.write_conformed(values)
+            self._writer.write_stored(values)
             self._next = stop
             return
         # Sparse values: rows in between are written in windows of bounded size.
@@ -202,14 +204,14 @@ class _ColumnFileWriter:
         numbers[offsets - self._next] = count + at
         both = pa.Table.from_batches([between, values])
         for batch in take_rows(both, pa.array(numbers)).to_batches():
-            self._writer.write_conformed(batch)
+            self._writer.write_stored(batch)
         self._next = stop
 
     def _fill(self, stop: int) -> None:
         """Write the rows before `stop`, none of which has a new value."""
         while self._next < stop:
             until = min(stop, self._next + BATCH_ROWS)
-            self._writer.write_conformed(self._between(self._next, until))
+            self._writer.write_stored(self._between(self._next, until))
             self._next = until
 
     def _between(self, start: int, stop: int) -> pa.RecordBatch:
@@ -217,14 +219,28 @@ class _ColumnFileWriter:
         if self._structs:
             # The structs are what they were, and their new fields are null.
             nulls = dict.fromkeys(self._target.names, pa.nulls(stop - start))
-            return conform(self._in_structs(np.arange(start, stop), nulls), self._schema)
+            return as_columns(self._in_structs(np.arange(start, stop), nulls), self._schema, {})
         if not self._target.keeps_old:
             fields = [f.to_arrow() for f in self._schema.fields]
             arrays = [_missing(f, stop - start) for f in fields]
             return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         reader, columns = self._old
         rows = pa.Table.from_batches(list(reader.read(range(start, stop), columns, BATCH_ROWS))).combine_chunks()
-        return conform(rows.to_batches()[0], self._schema)
+        return as_columns(rows.to_batches()[0], self._schema, {})
+
+    def _beside(self, offsets: np.ndarray) -> Mapping[str, pa.Array]:
+        """The other columns that constraints of the written ones read."""
+        table = self._target.snapshot.manifest.schema.fields
+        known = {f.id for f in table}
+        # A new column has no constraint, and new fields in a column change none.
+        names = [f.name for f in self._schema.fields if f.id in known and not self._structs]
+        read = self._target.write.rules.reads(names)
+        others = Schema(tuple(f for f in table if f.name in read and f.name not in names))
+        if not others.fields or not len(offsets):
+            return {}
+        reader, columns = self._reader(others)
+        rows = pa.Table.from_batches(list(reader.read(offsets, columns, BATCH_ROWS))).combine_chunks()
+        return dict(zip(others.names, as_columns(rows.to_batches()[0], others, {}).columns, strict=True))
 
     @cached_property
     def _old(self) -> tuple[FragmentReader, Projection]:

@@ -27,7 +27,7 @@ from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.merge_schema import merge_of
-from lance_spark.table.write.write import WriteTarget
+from lance_spark.table.write.target import WriteTarget
 
 OPERATION = "_rowaddr.operation"
 """A column of delta rows. No column of a table has this name: pylance has none with dots."""

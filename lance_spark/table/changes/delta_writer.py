@@ -32,7 +32,9 @@ from lance_spark.table.changes.delta import (
 )
 from lance_spark.table.scan.rows_at import read_rows
 from lance_spark.table.write.conform import conform, matched
-from lance_spark.table.write.write import discard, fragment_writer
+from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.rules import Kind
+from lance_spark.table.write.write import discard
 
 _WAITING_ROWS = 1 << 16
 _WAITING_BYTES = 32 << 20
@@ -57,7 +59,7 @@ class DeltaWriter:
         schema = target.write.schema
         self._kept = tuple(f for f, at in zip(schema.fields, matched(target.assigned, schema.fields), strict=True) if at is None)
         self._left: dict[int, BitMap] = {}
-        self._moved, self._inserted = fragment_writer(target.write), fragment_writer(target.write)
+        self._moved, self._inserted = FragmentWriter(target.write), FragmentWriter(target.write)
         self._row_ids: list[np.ndarray] = []
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
@@ -67,7 +69,7 @@ class DeltaWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add delta rows: the columns `OPERATION` and `ROW_ADDRESS`, and values by name.
 
-        Columns that are missing in inserted rows are null.
+        Columns that are missing in inserted rows have their defaults.
         """
         operations = batch.column(OPERATION).cast(pa.int32())
         for operation in pc.unique(operations).to_pylist():
@@ -98,9 +100,9 @@ class DeltaWriter:
         discard(self._target.write, (*self._moved.abort(), *self._inserted.abort()))
 
     def _insert(self, rows: pa.RecordBatch) -> None:
+        written = self._inserted.write(rows, Kind.INSERTED)
         if self._keys is not None:
-            self._keys.add(lambda key: conform(_values(rows, key), key))
-        self._inserted.write(rows)
+            self._keys.add(lambda key: conform(_values(written, key), key))
 
     def _leave(self, addresses: np.ndarray, repeats: bool) -> int:
         """Note rows that leave their fragments, and return how many. With `repeats`, some may be noted already."""
@@ -138,7 +140,7 @@ class DeltaWriter:
                 self._row_ids.append(known.column("_rowid").to_numpy())
             rows = self._with_kept(rows, known)
         for batch in _values(rows, self._target.write.schema).to_batches():
-            self._moved.write(batch)
+            self._moved.write(batch, Kind.UPDATED)
 
     def _with_kept(self, rows: pa.Table, known: pa.Table) -> pa.Table:
         """The rows with the table's values in the columns that are not assigned."""

@@ -6,29 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lance_spark.errors import CommitConflictError, SchemaMismatchError
+from lance_spark.errors import CommitConflictError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate import Predicate
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
 from lance_spark.table.commit.cleaned_up_versions import fits_by_name
 from lance_spark.table.commit.retry import retried
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write.constraints import names_read
-from lance_spark.table.write.write import WriteTarget
-
-
-def check_rows(predicate: Predicate, rows: pa.RecordBatch) -> None:
-    """Raise SchemaMismatchError unless the predicate is true for all `rows`, which have the table's columns."""
-    selected = pc.fill_null(evaluate(predicate, rows), False)
-    if not pc.all(selected, min_count=0).as_py():
-        read = names_read(predicate)
-        [wrong] = rows.filter(pc.invert(selected)).slice(0, 1).select([n for n in rows.schema.names if n in read]).to_pylist()
-        raise SchemaMismatchError(f"a row does not satisfy the condition of replaceWhere, {predicate.text!r}: {wrong}")
+from lance_spark.table.write.target import WriteTarget
 
 
 def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence[Fragment]) -> Snapshot:
@@ -39,7 +26,7 @@ def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence
 
     def plan(snapshot: Snapshot) -> Callable[[], Snapshot]:
         check_continues(snapshot, target.read_version, target.read_identity)
-        target.constraints.check_complete(snapshot.manifest.config, str(snapshot))
+        target.rules.constraints.check_complete(snapshot.manifest.config, str(snapshot))
         if not fits_by_name(target.schema, snapshot.manifest.schema):
             what = f"the columns of version {snapshot.version} differ from those of version {target.read_version}"
             raise CommitConflictError(f"{target.store.uri}: {what}, for which the rows were written; run the write again", retryable=True)

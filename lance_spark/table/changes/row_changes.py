@@ -16,7 +16,8 @@ from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.retry import retried
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
-from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_target
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard_job, rewrite_target
 
 
 @dataclass(frozen=True)

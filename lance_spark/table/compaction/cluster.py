@@ -55,7 +55,8 @@ from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import column_at
-from lance_spark.table.write.write import WriteTarget, discard, discard_job, rewrite_target
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard, discard_job, rewrite_target
 
 _SAMPLED_ROWS = 1 << 14
 """Every task gets the sample, 0.5 MB for a column of texts. Places divide by it as finely as by 16,384 values of each column."""
@@ -141,7 +142,7 @@ def _sorted_run(task: SortTask, batch: pa.RecordBatch, lineage: Sequence[np.ndar
         at = places(task.samples, [comparable(column_at(batch, path)) for path in task.columns])
         order = np.argsort(at, kind="stable")
         ends = (*np.searchsorted(at[order], task.splits).tolist(), batch.num_rows)
-    writer = FragmentWriter(target.store, target.schema, target.data_format, target.job, task.max_rows, target.options.max_bytes_per_file)
+    writer = FragmentWriter(target, task.max_rows)
     with on_failure(lambda: discard(target, writer.abort())):
         for first in range(0, len(order), BATCH_ROWS):
             writer.write_stored(batch.take(pa.array(order[first : first + BATCH_ROWS])))

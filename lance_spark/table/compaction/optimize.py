@@ -32,7 +32,8 @@ from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import WriteTarget, discard, rewrite_target
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard, rewrite_target
 
 Result = TypeVar("Result")
 _STEP_TASKS = 16

@@ -16,7 +16,8 @@ from lance_spark.metadata.row_ids import serialise_row_ids, serialise_versions
 from lance_spark.table.compaction.compaction import Compacted
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.write.fragment_writer import FragmentWriter, fresh_name
-from lance_spark.table.write.write import WriteTarget, discard
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard
 
 LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 WHOLE_PAGES_ROWS = 1 << 16
@@ -44,8 +45,7 @@ def compact(task: CompactionTask) -> Compacted:
 
 def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
     target = task.target
-    rows = task.rows_per_fragment
-    writer = FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, target.options.max_bytes_per_file)
+    writer = FragmentWriter(target, task.rows_per_fragment)
     with on_failure(lambda: discard(target, writer.abort())):
         for batch in task.rows.read():
             writer.write_stored(batch)

@@ -8,7 +8,7 @@ lists all differences.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep, take
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.schema.declared_types import DECLARED, as_declared, declared
+from lance_spark.schema.declared_types import as_declared, declared
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.write.defaults import is_required
 
 
 def check_fits(data: pa.Schema, table: Schema) -> None:
@@ -33,29 +34,51 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
     CHAR columns are padded. Raises SchemaMismatchError, naming the column, for a value that does not fit its type or its declared length,
     and for a null in a non-nullable field.
     """
-    if _is_conformed(batch.schema, table.fields):
+    rows = of_declared_lengths(as_columns(batch, table, {}), table)
+    check_nulls(rows, table)
+    return rows
+
+
+def as_columns(batch: pa.RecordBatch, table: Schema, missing: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The columns of `table`, matched by name and cast, or `batch` itself if it has just these.
+
+    A column that the batch lacks has the one value that `missing` has for it, or is null.
+    """
+    if _is_as_stored(batch.schema, table.fields):
         return batch
     target = pa.schema([f.to_arrow() for f in table.fields])
     found, given = matched(batch.schema.names, table.fields), batch.columns
     columns = []
     for field, t, at in zip(table.fields, target.types, found, strict=True):
-        array = pa.nulls(batch.num_rows, t) if at is None else given[at]
-        if array.type != t or field.logical_type == "json":
-            array = _cast(array, field, field.name)
-        if (t_declared := declared(field)) is not None:
-            array = as_declared(array, t_declared, field.name)
-        _check_nulls(array, field, field.name)
-        columns.append(array)
+        array = given[at] if at is not None else _repeated(missing.get(field.name), batch.num_rows, t)
+        columns.append(array if array.type == t else _cast(array, field, field.name))
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _is_conformed(data: pa.Schema, fields: Sequence[Field]) -> bool:
-    """True if rows of the schema `data` need neither a change nor a check of their values."""
-    if data.names != [f.name for f in fields] or any(
-        not f.nullable or f.children or f.logical_type == "json" or DECLARED in f.metadata for f in fields
-    ):
+def _is_as_stored(data: pa.Schema, fields: Sequence[Field]) -> bool:
+    """True if rows of the schema `data` have these columns in their storage types."""
+    if data.names != [f.name for f in fields]:
         return False
-    return all(given.nullable and given.type == f.type for given, f in zip(data, fields))
+    return all(given.nullable == f.nullable and given.type == f.type for given, f in zip(data, fields, strict=True))
+
+
+def _repeated(value: pa.Array | None, count: int, t: pa.DataType) -> pa.Array:
+    return pa.nulls(count, t) if value is None else take(value, pa.array(np.zeros(count, np.int64)))
+
+
+def of_declared_lengths(rows: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
+    """The rows with padded CHAR columns, or `rows` itself. Raises SchemaMismatchError for a value that is longer than declared."""
+    for at, field in enumerate(table.fields):
+        t = declared(field)
+        if t is not None:
+            rows = rows.set_column(at, rows.schema.field(at), as_declared(rows.column(at), t, field.name))
+    return rows
+
+
+def check_nulls(rows: pa.RecordBatch, table: Schema) -> None:
+    """Raise SchemaMismatchError for a null in a non-nullable field, unless its parent is null."""
+    for array, field in zip(rows.columns, table.fields, strict=True):
+        _check_nulls(array, field, field.name)
 
 
 def matched(names: Sequence[str], fields: Sequence[Field]) -> Sequence[int | None]:
@@ -93,7 +116,7 @@ def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path:
     for field, at in zip(fields, places, strict=True):
         if at is not None:
             found += _differences(data[at].type, field, f"{path}{field.name!r}")
-        elif not field.nullable:
+        elif is_required(field) if not path else not field.nullable:
             found.append(f"{path}{field.name!r} is missing, but the table requires it (not nullable)")
     return found
 
@@ -181,10 +204,10 @@ def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
     target = field.type
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
-    if field.logical_type == "json":
-        return _json(array, path)
     if array.type.equals(target):
         return array
+    if field.logical_type == "json":
+        return _json(array, path)
     if field.is_blob and pa.types.is_struct(array.type):
         return _blob_data(array, path)
     if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):

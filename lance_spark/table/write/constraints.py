@@ -5,7 +5,7 @@ They are in the table's config, which other writers keep. This package obeys the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -53,6 +53,13 @@ class Constraints:
                 name = key.removeprefix(CONSTRAINT)
                 what = f"the constraint {name!r} was declared while the rows were written; run the write again"
                 raise CommitConflictError(f"{where}: {what}", retryable=True)
+
+    def reading(self, columns: Iterable[str]) -> Constraints:
+        """The constraints that read one of these columns."""
+        names = set(columns)
+        conditions = tuple((name, condition) for name, condition in self.conditions if names_read(condition) & names)
+        read = {column for _, condition in conditions for column in names_read(condition)}
+        return Constraints(conditions, tuple(f for f in self.fields if f.name in read))
 
     def of(self, columns: set[str]) -> list[str]:
         """The names of the constraints that read one of these columns."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,11 +11,10 @@ import pyarrow as pa
 from lance_spark.file.data_file import new_data_file
 from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.fragment import DataFile, Fragment
-from lance_spark.schema.declared_types import undeclared
-from lance_spark.schema.schema import Schema
-from lance_spark.storage.store import Store
-from lance_spark.table.write.conform import conform
+from lance_spark.table.write.order import Portions, order_of
+from lance_spark.table.write.rules import Kind
 from lance_spark.table.write.sidecars import Sidecars
+from lance_spark.table.write.target import WriteTarget
 
 if TYPE_CHECKING:
     from lance_spark.file.writer import DataFileWriter
@@ -25,41 +23,39 @@ if TYPE_CHECKING:
 class FragmentWriter:
     """Writes batches to data files, and starts a new file when one is full. Each file is a fragment without an id.
 
-    A file ends after `max_rows` rows, or with the batch that makes it exceed `max_bytes` bytes. Every file name ends with `job`.
-    The commit syncs the names of the files. `check` gets new rows, and raises for those that the table may not have.
+    A file ends after `max_rows` rows, or with the batch that makes it exceed `max_bytes` bytes; None: as the target's options say. Every
+    file name ends with the job of the target. The commit syncs the names of the files.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        schema: Schema,
-        data_format: str,
-        job: str,
-        max_rows: int,
-        max_bytes: int,
-        check: Callable[[pa.RecordBatch], None] | None = None,
-    ) -> None:
-        self._store, self._schema, self._data_format, self._job = store, schema, data_format, job
-        self._max_rows, self._max_bytes, self._check = max_rows, max_bytes, check
+    def __init__(self, target: WriteTarget, max_rows: int | None = None, max_bytes: int | None = None) -> None:
+        self._target = target
+        self._max_rows = target.options.max_rows_per_file if max_rows is None else max_rows
+        self._max_bytes = target.options.max_bytes_per_file if max_bytes is None else max_bytes
+        self._portions = Portions(order_of(target.schema, target.options.write_order))
         self._fragments: list[Fragment] = []
         self._stack = contextlib.ExitStack()
         self._file: DataFileWriter | None = None
         self._name = ""
         self._rows = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of `batch`, whose columns fit the schema (see `conform`)."""
-        self.write_conformed(conform(batch, self._schema))
+    def write(self, batch: pa.RecordBatch, kind: Kind) -> pa.RecordBatch:
+        """Add rows, and return them as the rules left them. Inserted rows are sorted if the target has an order."""
+        rows = self._target.rules.apply(batch, self._target.schema, kind)
+        if kind is not Kind.INSERTED:
+            self._add(rows)
+            return rows
+        for portion in self._portions.add(rows):
+            self._add(portion)
+        return rows
 
     def write_stored(self, batch: pa.RecordBatch) -> None:
-        """Add rows that the table has already: they stay as they are, also if other writers ignored declared lengths of strings."""
-        self._add(conform(batch, undeclared(self._schema)))
+        """Add rows that are in the table, or that have passed its rules: they stay as they are, even if other writers broke a rule."""
+        self._add(self._target.rules.apply(batch, self._target.schema, Kind.STORED))
 
-    def write_conformed(self, rows: pa.RecordBatch) -> None:
-        """Add rows that `conform` returned."""
-        if self._check is not None:
-            self._check(rows)
-        self._add(rows)
+    def end_portion(self) -> None:
+        """Write the rows that wait to be sorted."""
+        for portion in self._portions.rest():
+            self._add(portion)
 
     def _add(self, rest: pa.RecordBatch) -> None:
         while rest.num_rows:
@@ -74,6 +70,7 @@ class FragmentWriter:
 
     def finish(self) -> tuple[Fragment, ...]:
         """Complete the last file and return all fragments, which no version refers to yet."""
+        self.end_portion()
         if self._file is not None:
             self._close()
         return tuple(self._fragments)
@@ -86,11 +83,12 @@ class FragmentWriter:
         return tuple(self._fragments)
 
     def _open(self) -> DataFileWriter:
+        store = self._target.store
         # Encoding needs the compiled kernels, which the driver does not need.
-        self._name, self._rows = fresh_name(self._job), 0
-        out = self._stack.enter_context(self._store.create(f"data/{self._name}", sync_name=False))
-        sidecars = self._stack.enter_context(Sidecars(self._store, f"data/{self._name}"))
-        self._file = new_data_file(out, self._schema, WRITABLE[self._data_format], sidecars)
+        self._name, self._rows = fresh_name(self._target.job), 0
+        out = self._stack.enter_context(store.create(f"data/{self._name}", sync_name=False))
+        sidecars = self._stack.enter_context(Sidecars(store, f"data/{self._name}"))
+        self._file = new_data_file(out, self._target.schema, WRITABLE[self._target.data_format], sidecars)
         return self._file
 
     def _close(self) -> None:

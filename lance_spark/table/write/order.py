@@ -5,7 +5,7 @@ A task sorts what it writes in portions that fit in memory. To sort across tasks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -59,20 +59,28 @@ def order_of(schema: Schema, columns: Sequence[str]) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    """The rows, in portions that are sorted by the columns: ascending, nulls first. Rows of equal values, and sorted portions, stay."""
-    if not order:
-        yield from batches
-        return
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= PORTION_BYTES:
-            yield from _sorted(waiting, order)
-            waiting, size = [], 0
-    yield from _sorted(waiting, order)
+class Portions:
+    """Sorts rows in portions by the columns `order`: ascending, nulls first. Rows of equal values, and sorted portions, stay."""
+
+    def __init__(self, order: Sequence[Path]) -> None:
+        self._order = order
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Add rows, and yield those of a portion that is complete."""
+        if not self._order:
+            yield batch
+            return
+        self._waiting.append(batch)
+        self._size += batch.nbytes
+        if self._size >= PORTION_BYTES:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The rows that wait."""
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        yield from _sorted(waiting, self._order)
 
 
 def _sorted(waiting: list[pa.RecordBatch], order: Sequence[Path]) -> Iterator[pa.RecordBatch]:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -50,43 +49,15 @@ from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, reopened
-from lance_spark.table.write.conform import check_fits, conform, matched
-from lance_spark.table.write.constraints import NO_CONSTRAINTS, Constraints, constraints
+from lance_spark.table.write.conform import check_fits, matched
+from lance_spark.table.write.defaults import default_of
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.merge_schema import commit_widened, widened
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.order import check_order, in_order, order_of
-
-Mode = Literal["create", "append", "overwrite"]
-
-
-@dataclass(frozen=True)
-class WriteTarget:
-    """The target of a write, for executors and the commit.
-
-    `schema` is that of the data files: the table's fields that the data has. `read_version` 0 means that there is no table yet;
-    `read_identity` is the identity of that version (see `table.versions.identity`).
-    `table_schema` is the table's new schema if the write adds columns. `job` is in the name of every data file of this write, so
-    that files of lost tasks can be found. `since` is when the write began, in seconds since 1970.
-    """
-
-    store: Store
-    schema: Schema
-    data_format: str
-    mode: Mode
-    read_version: int
-    options: WriteOptions
-    table_schema: Schema | None = None
-    job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    since: float = field(default_factory=time.time)
-    read_identity: str = ""
-    constraints: Constraints = NO_CONSTRAINTS
-
-    def based_on(self, snapshot: Snapshot) -> WriteTarget:
-        """This target for a change of another version."""
-        return replace(self, read_version=snapshot.version, read_identity=snapshot.identity)
-
+from lance_spark.table.write.order import check_order
+from lance_spark.table.write.rules import Kind, rules_of
+from lance_spark.table.write.target import Mode, WriteTarget
 
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
@@ -158,44 +129,84 @@ def _begin(
     """The target of `begin_write`, and the snapshot of the version that it pins; None if there is no table."""
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
-    if isinstance(place, Snapshot):
-        store = place.store
+    store = _store_of(place, options)
+    base = _there(place, store)
+    if base is None:
+        return _new_table(store, arrow_schema, mode, options, None), None
+    current = completed(base.manifest)
+    if mode == "create":
+        raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
+    check_writable(current, store.uri)
+    if mode == "append":
+        target = _more_rows(base, current, arrow_schema, options)
+    elif options.keeps_columns:
+        target = _other_rows(base, current, arrow_schema, options)
     else:
-        store = place if isinstance(place, Store) else Store(place, options.storage_options)
-    base: Snapshot | None = None
-    current: Manifest | None = None
+        target = _new_table(store, arrow_schema, mode, options, current)
+    return target.based_on(base), base
+
+
+def _store_of(place: str | PathLike[str] | Store | Snapshot, options: WriteOptions) -> Store:
+    if isinstance(place, Snapshot):
+        return place.store
+    return place if isinstance(place, Store) else Store(place, options.storage_options)
+
+
+def _there(place: str | PathLike[str] | Store | Snapshot, store: Store) -> Snapshot | None:
+    """The latest version; None if there is no table."""
+    if isinstance(place, Snapshot):
+        return place
     try:
-        base = latest = place if isinstance(place, Snapshot) else open_snapshot(store)
-        current = completed(latest.manifest)
+        return open_snapshot(store)
     except TableNotFoundError:
         if what := other_format(store):
             raise InvalidOperationError(f"{store.uri} holds {what}; write the Lance table to a folder of its own") from None
-    if current is not None:
-        if mode == "create":
-            raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
-        check_writable(current, store.uri)
+        return None
+
+
+def _more_rows(base: Snapshot, current: Manifest, arrow_schema: pa.Schema, options: WriteOptions) -> WriteTarget:
+    """The target of an append, which may add columns."""
+    data_format = _data_format(current, "append", options)
+    whole = widened(base, arrow_schema) if options.merge_schema else current.schema
+    check_counts(current)
+    schema = _filled(whole, arrow_schema)
+    table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
+    return _target(base.store, schema, whole, data_format, "append", options, current, table_schema)
+
+
+def _other_rows(base: Snapshot, current: Manifest, arrow_schema: pa.Schema, options: WriteOptions) -> WriteTarget:
+    """The target of an overwrite that keeps the columns, and may add some."""
+    data_format = _data_format(current, "overwrite", options)
+    schema = widened(base, arrow_schema) if options.merge_schema else current.schema
+    check_fits(arrow_schema, schema)
+    return _target(base.store, schema, schema, data_format, "overwrite", options, current)
+
+
+def _new_table(store: Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions, current: Manifest | None) -> WriteTarget:
+    """The target of the first write of a table, or of an overwrite that gives it other columns."""
     data_format = _data_format(current, mode, options)
-    table_schema = widened(base, arrow_schema) if base is not None and mode == "append" and options.merge_schema else None
-    if table_schema is not None and current is not None and len(table_schema.fields) > len(current.schema.fields):
-        current = replace(current, schema=table_schema)
-    else:
-        table_schema = None
-    if base is not None and current is not None and mode == "overwrite" and options.keeps_columns:
-        schema = widened(base, arrow_schema) if options.merge_schema else current.schema
-        check_fits(arrow_schema, schema)
-    elif current is not None and mode == "append":
-        schema = _appended(current, arrow_schema)
-    else:
-        warn_if_unstable(data_format, store.uri)
-        schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
-        check_new_names(schema.fields, () if current is None else current.schema.fields)
-        check_fits(arrow_schema, schema)
+    warn_if_unstable(data_format, store.uri)
+    schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
+    check_new_names(schema.fields, () if current is None else current.schema.fields)
+    check_fits(arrow_schema, schema)
+    return _target(store, schema, schema, data_format, mode, options, current)
+
+
+def _target(
+    store: Store,
+    schema: Schema,
+    whole: Schema,
+    data_format: str,
+    mode: Mode,
+    options: WriteOptions,
+    current: Manifest | None,
+    table_schema: Schema | None = None,
+) -> WriteTarget:
+    """The target for files with the columns `schema` of a table that has the columns `whole`."""
     check_supported(schema, WRITABLE[data_format])
-    check_order(current.schema if current is not None and mode == "append" else schema, options.write_order)
+    check_order(whole, options.write_order)
     config = {**(current.config if current is not None else {}), **options.config}
-    checked = constraints(config, current.schema if current is not None and mode == "append" else schema)
-    target = WriteTarget(store, schema, data_format, mode, 0, options, table_schema, constraints=checked)
-    return target if base is None else target.based_on(base), base
+    return WriteTarget(store, schema, data_format, mode, 0, options, rules_of(whole, config), table_schema)
 
 
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
@@ -209,19 +220,21 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     data_format = _data_format(manifest, "append", options) if adds_rows else manifest.data_format
     if adds_rows:
         check_supported(manifest.schema, WRITABLE[data_format])
-    checked = constraints(manifest.config, manifest.schema)
-    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, constraints=checked).based_on(snapshot)
+    rules = rules_of(manifest.schema, manifest.config)
+    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules).based_on(snapshot)
 
 
-def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
-    """The fields of the table that the data has; a missing field needs no column in the new files, it is read as null."""
-    check_counts(current)
-    check_fits(arrow_schema, current.schema)
-    places = matched(arrow_schema.names, current.schema.fields)
-    fields = tuple(f for f, at in zip(current.schema.fields, places, strict=True) if at is not None)
-    if not fields:
+def _filled(whole: Schema, arrow_schema: pa.Schema) -> Schema:
+    """The fields that an append writes: those of the data, and those that have a default.
+
+    Any other field needs no column in the new files: it is read as null.
+    """
+    check_fits(arrow_schema, whole)
+    places = matched(arrow_schema.names, whole.fields)
+    if all(at is None for at in places):
         raise SchemaMismatchError("the data has none of the table's columns")
-    return replace(current.schema, fields=fields)
+    fields = (f for f, at in zip(whole.fields, places, strict=True) if at is not None or default_of(f) is not None)
+    return replace(whole, fields=tuple(fields))
 
 
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
@@ -233,33 +246,13 @@ def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) ->
     return data_format
 
 
-def write_fragments(
-    target: WriteTarget, batches: Iterable[pa.RecordBatch], check: Callable[[pa.RecordBatch], None] | None = None
-) -> tuple[Fragment, ...]:
-    """Write the rows of `batches` to new data files, which no version refers to yet. If this fails, the files are deleted.
-
-    `check` gets the rows with the columns of the target and raises for invalid ones.
-    """
-    writer = fragment_writer(target)
-
-    def checked() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = conform(batch, target.schema)
-            if check is not None:
-                check(rows)
-            yield rows
-
+def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
+    """Write new rows to data files, which no version refers to yet. If this fails, the files are deleted."""
+    writer = FragmentWriter(target)
     with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
-        for rows in in_order(checked(), order_of(target.schema, target.options.write_order)):
-            writer.write_conformed(rows)
+        for batch in batches:
+            writer.write(batch, Kind.INSERTED)
         return writer.finish()
-
-
-def fragment_writer(target: WriteTarget) -> FragmentWriter:
-    """A writer of new fragments with the target's fields."""
-    options = target.options
-    rows, size = options.max_rows_per_file, options.max_bytes_per_file
-    return FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, size, target.constraints.check)
 
 
 def commit_write(
@@ -274,7 +267,7 @@ def commit_write(
     properties = target.options.noted
     if target.table_schema is not None:
         read = target.read_version, target.read_identity
-        snapshot = commit_widened(target.store, *read, target.table_schema, target.constraints, fragments, properties)
+        snapshot = commit_widened(target.store, *read, target.table_schema, target.rules.constraints, fragments, properties)
         if APP_ID in properties:
             discard(target, fragments)  # only those that no version refers to: the write was committed before
         return snapshot
@@ -318,7 +311,7 @@ def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) ->
         raise CommitConflictError(
             f"{target.store.uri}: another writer has created the table meanwhile with other columns; run the write again", retryable=True
         )
-    target.constraints.check_complete(snapshot.manifest.config, str(snapshot))
+    target.rules.constraints.check_complete(snapshot.manifest.config, str(snapshot))
     return commit_write(target.based_on(snapshot), fragments)
 
 

@@ -15,17 +15,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
-from lance_spark.schema.schema import Schema, quoted
+from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.merge.rows import When, ambiguous_row
 from lance_spark.table.changes.row_changes import DeltaPlan, RowPlan
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.defaults import default_of, is_required
 from lance_spark.table.write.merge_schema import widened
+from lance_spark.table.write.nullability import loosened
 from lance_spark.verbs.assignment import assignments, checked, without_alias
 from lance_spark.verbs.condition import as_column, check_deterministic
-from lance_spark.verbs.job import write_delta
+from lance_spark.verbs.job import in_zone, write_delta
 from lance_spark.verbs.merge.clauses import Clause, Merge, key_columns, key_of
 from lance_spark.verbs.merge.matching import matching_rows, used_columns
 from lance_spark.verbs.nested_values import completed
@@ -67,6 +69,7 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     # Columns that the table lacks have no old values to be kept.
     updated = _names(values, merge.clauses, UPDATED) | added
     inserted = _names(values, merge.clauses, INSERTED)
+    _fill_in(values, merge.clauses, [f for f in old.fields if f.name in updated | inserted])
     names = [f.name for f in schema.fields if f.name in updated | inserted]
     rows = applied.select(
         _by_clause(merge.clauses, [F.lit(c.operation) for c in merge.clauses]).alias(OPERATION),
@@ -79,7 +82,7 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
 
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         try:
-            return write_delta(ordered, delta)
+            return write_delta(ordered, in_zone(merge.target.spark, delta))
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 
@@ -107,7 +110,7 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
     chosen = merge.source.select(*(merge.source[quoted([names[name]])] for name in wanted if name in names))
-    return widened(snapshot, stored(chosen.schema, {}), nested=True)
+    return widened(snapshot, loosened(stored(chosen.schema, {})), nested=True)
 
 
 def _insert_group(source: DataFrame) -> Column:
@@ -186,8 +189,16 @@ def _with_nested(values: list[dict[str, Column]], joined: DataFrame, table: Sche
     return values
 
 
+def _fill_in(values: Sequence[dict[str, Column]], clauses: Sequence[Clause], columns: Sequence[Field]) -> None:
+    """Give inserted rows the defaults of columns that only other clauses assign. The writers know those of columns that none assigns."""
+    defaults = [default for f in columns if (default := default_of(f)) is not None]
+    for given, clause in zip(values, clauses, strict=True):
+        for default in defaults if clause.operation == INSERTED else ():
+            given.setdefault(default.field.name, F.expr(default.text))
+
+
 def _check_required(schema: Schema, given: Mapping[str, Column]) -> None:
-    if missing := [f.name for f in schema.fields if not f.nullable and f.name not in given]:
+    if missing := [f.name for f in schema.fields if is_required(f) and f.name not in given]:
         raise SchemaMismatchError(f"an insert must assign the columns that are not nullable: {', '.join(missing)}")
 
 

@@ -22,7 +22,7 @@ from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.collect import collected
-from lance_spark.verbs.job import OnExecutors, nearby
+from lance_spark.verbs.job import OnExecutors, in_zone, nearby
 from lance_spark.verbs.merge.clauses import Merge, key_columns, key_of
 from lance_spark.verbs.merge.join import plan_join
 from lance_spark.verbs.merge.pairs import OwnMerge, own_merge
@@ -58,7 +58,7 @@ def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         runner = nearby(spark, cores) if table_bytes(snapshot) <= _HERE_BYTES else OnExecutors(spark, cores)
         try:
-            return merge_in_tasks(rows, snapshot, delta, runner, plan_merge(rows, snapshot, cores))
+            return merge_in_tasks(rows, snapshot, in_zone(spark, delta), runner, plan_merge(rows, snapshot, cores))
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 

@@ -25,6 +25,7 @@ from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, columns_of, 
 from lance_spark.table.changes.merge.rows import MergeClause, column
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.defaults import is_required
 from lance_spark.verbs.assignment import without_alias
 from lance_spark.verbs.condition import Condition, has_own_meaning, is_independent, is_plain, may_divide, may_divide_by_zero
 from lance_spark.verbs.merge.clauses import Clause, Merge
@@ -171,7 +172,7 @@ class _Translation:
         table = {f.name: f for f in self._schema.fields}
         if clause.values is None and len(given) < len(table):
             raise SchemaMismatchError("the source lacks columns")
-        if clause.operation == INSERTED and any(not f.nullable and f.name not in given for f in table.values()):
+        if clause.operation == INSERTED and any(is_required(f) and f.name not in given for f in table.values()):
             raise SchemaMismatchError("an insert must assign the columns that are not nullable")
         types = pa.schema([pa.field(name, self._type(formula)) for name, formula in given.items()])
         check_fits(types, Schema(tuple(nullable(table[name]) for name in given)))

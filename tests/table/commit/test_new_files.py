@@ -23,6 +23,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.write import write
 from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.target import Mode, WriteTarget
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 
@@ -40,13 +41,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Mapping[
     return uri, options
 
 
-def prepared(uri: str, options: Mapping[str, str], mode: write.Mode = "append") -> tuple[write.WriteTarget, list[Fragment]]:
+def prepared(uri: str, options: Mapping[str, str], mode: Mode = "append") -> tuple[WriteTarget, list[Fragment]]:
     target = write.begin_write(uri, ROWS.schema, mode, WriteOptions(options, max_rows_per_file=1))
     return target, list(write.write_fragments(target, ROWS.to_batches()))
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_write_whose_files_were_removed_is_not_committed(place: tuple[str, Mapping[str, str]], mode: write.Mode) -> None:
+def test_a_write_whose_files_were_removed_is_not_committed(place: tuple[str, Mapping[str, str]], mode: Mode) -> None:
     uri, options = place
     target, fragments = prepared(uri, options, mode)
     store = Store(uri, options)

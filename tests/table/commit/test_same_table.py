@@ -27,6 +27,7 @@ from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write import write
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.target import WriteTarget
 from tests.table.interleaving import interrupted_everywhere
 
 VERSIONS = 4
@@ -47,7 +48,7 @@ def make(uri: str, versions: int, first: int = 0, side: str = "ours") -> None:
             lance.write_dataset(data, uri, mode=mode)
 
 
-def _write(target: write.WriteTarget, data: pa.Table, base: Snapshot | None = None) -> object:
+def _write(target: WriteTarget, data: pa.Table, base: Snapshot | None = None) -> object:
     fragments: tuple[Fragment, ...] = ()
     try:
         fragments = write.write_fragments(target, data.to_batches())

@@ -13,7 +13,7 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.schema import Schema
-from lance_spark.table.write.write import Mode
+from lance_spark.table.write.target import Mode
 from tests.arrays import ArrayMaker
 
 ROWS = 20_000

@@ -17,7 +17,8 @@ from lance_spark.table.changes.alter import add_constraint, drop_constraint
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import WriteTarget, begin_write, commit_write, write_fragments
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import begin_write, commit_write, write_fragments
 
 
 @pytest.fixture

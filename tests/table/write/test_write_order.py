@@ -16,7 +16,7 @@ from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError
 from lance_spark.schema.schema import from_arrow
 from lance_spark.table.write import order
-from lance_spark.table.write.order import in_order, order_of
+from lance_spark.table.write.order import Portions, order_of
 
 
 def test_rows_are_sorted_by_several_columns(tmp_path: Path) -> None:
@@ -52,20 +52,15 @@ def test_memory_holds_a_portion_and_what_is_sorted_is_not_copied(monkeypatch: py
     schema = pa.schema({"x": pa.int64()})
     path = order_of(from_arrow(schema), ["x"])
     batches = [pa.record_batch({"x": np.arange(500) * step % 1000}) for step in (1, 7, 11, 1)]
-    taken = []
-
-    def given() -> Any:
-        for batch in batches:
-            taken.append(batch)
-            yield batch
-
-    done = in_order(given(), path)
-    first = next(done)
-    assert len(taken) == 2, "two batches are a portion"
-    assert first["x"].to_pylist() == sorted(batches[0]["x"].to_pylist() + batches[1]["x"].to_pylist())
-    assert sum(rows.num_rows for rows in done) == 1000
+    portions = Portions(path)
+    assert not [*portions.add(batches[0])]
+    [first] = portions.add(batches[1])
+    assert first["x"].to_pylist() == sorted(batches[0]["x"].to_pylist() + batches[1]["x"].to_pylist()), "two batches are a portion"
+    rest = [*portions.add(batches[2]), *portions.add(batches[3]), *portions.rest()]
+    assert sum(rows.num_rows for rows in rest) == 1000
     sorted_already = pa.record_batch({"x": np.arange(500)})
-    [same] = in_order([sorted_already], path)
+    assert not [*portions.add(sorted_already)]
+    [same] = portions.rest()
     assert same["x"].buffers()[1].address == sorted_already["x"].buffers()[1].address
 
 

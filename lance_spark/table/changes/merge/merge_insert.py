@@ -64,7 +64,11 @@ def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
     keys = tuple(schema.resolve(quoted([key]))[0].name for key in merge.on)
     if missing := [key for key in keys if key not in rows.column_names]:
         raise SchemaMismatchError(f"the source lacks the key {', '.join(map(repr, missing))}")
-    check_fits(rows.schema, Schema(tuple(f for f in schema.fields if f.name in rows.column_names or not f.nullable)))
+    if not (merge.update or merge.insert or merge.fail):
+        rows = rows.select(keys)  # as in pylance, the other columns of a source do not matter to deletes
+    # Updated rows keep the values of columns that the source lacks; inserted rows have none.
+    written = (f for f in schema.fields if f.name in rows.column_names or (merge.insert and not f.nullable))
+    check_fits(rows.schema, Schema(tuple(written)))
     pairing = _Refused(rows, keys, schema, str(snapshot)) if merge.fail else ByKeys(rows, keys, schema)
     merged = MergeRows(pairing, tuple(_clauses(merge, rows.schema, schema)))
     assigned = tuple(rows.column_names)
@@ -172,7 +176,7 @@ class MergeInsertBuilder(Generic[Result]):
         return self._with(fail=True)
 
     def when_not_matched_insert_all(self) -> MergeInsertBuilder[Result]:
-        """Insert rows of the source that match no row of the table; columns that the source lacks are null.
+        """Insert rows of the source that match no row of the table; columns that the source lacks have their defaults.
 
         If the key columns contain the table's primary key, the transaction carries the new keys: of two writers that insert one key at
         the same time, the second finds the row of the first.

@@ -1,0 +1,54 @@
+"""Which columns of a new table may be null: all that nobody has declared to be otherwise.
+
+Spark infers from literals and `range` that a DataFrame has no nulls, which says nothing of rows that come later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import pyarrow as pa
+
+from lance_spark.arrow.types import is_list
+from lance_spark.schema.schema import PRIMARY_KEY
+
+
+def loosened(new: pa.Schema, old: pa.Schema | None = None, declared: Collection[str] = ()) -> pa.Schema:
+    """The columns of a DataFrame, nullable with all that is in them, except where the table that has them already (`old`) is not.
+
+    The columns `declared`, and those of a primary key, stay as they are if there is no table yet.
+    """
+    known = {} if old is None else {f.name.lower(): f for f in old}
+    fields = []
+    for f in new:
+        before = known.get(f.name.lower())
+        is_kept = before is None and (f.name in declared or PRIMARY_KEY in (f.metadata or {}))
+        fields.append(f if is_kept else _loosened(f, before))
+    return pa.schema(fields)
+
+
+def _loosened(new: pa.Field, old: pa.Field | None) -> pa.Field:
+    """The field, nullable unless the old one is not. Items of vectors stay as they are; keys of maps are never null."""
+    t, was = new.type, pa.null() if old is None else old.type
+    if pa.types.is_struct(t):
+        t = pa.struct(_in_struct(list(t), list(was) if pa.types.is_struct(was) else []))
+    elif pa.types.is_map(t):
+        t = pa.map_(t.key_field, _loosened(t.item_field, was.item_field if pa.types.is_map(was) else None))
+    elif pa.types.is_fixed_size_list(t):
+        t = pa.list_(_vector_item(t.value_field, was), t.list_size)
+    elif is_list(t):
+        t = pa.list_(_loosened(t.value_field, was.value_field if _has_items(was) else None))
+    return pa.field(new.name, t, new.nullable or old is None or old.nullable, new.metadata)
+
+
+def _in_struct(new: Iterable[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
+    known = {f.name.lower(): f for f in old}
+    return [_loosened(f, known.get(f.name.lower())) for f in new]
+
+
+def _vector_item(item: pa.Field, was: pa.DataType) -> pa.Field:
+    return item.with_nullable(item.nullable or (_has_items(was) and was.value_field.nullable))
+
+
+def _has_items(t: pa.DataType) -> bool:
+    return is_list(t) or bool(pa.types.is_fixed_size_list(t))

@@ -1,0 +1,90 @@
+"""Every written row passes the same rules, whatever door it comes through: the matrix of `tests.doors` and `tests.rules`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lance_spark
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
+from tests.doors import CATALOG, DOORS, Door, Place
+from tests.rules import ACCEPTED, NEW, OLD, REFUSED, Rule, applies, rows_of, table_of
+from tests.spark_session import SPARK_ERRORS
+
+pytestmark = pytest.mark.xdist_group("doors")
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("doors")
+    lance_spark.catalog(spark, CATALOG, root=str(root))
+    yield root
+    for table in spark.catalog.listTables("default"):
+        if table.name.startswith("t_") and not table.isTemporary:
+            spark.sql(f"DROP TABLE spark_catalog.default.{table.name}")
+
+
+NUMBERS = itertools.count()
+
+
+def place(spark: SparkSession, lake: Path) -> Place:
+    return Place(spark, str(lake / f"t_{next(NUMBERS)}.lance"))
+
+
+def found(where: Place) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = Dataset.open(where.uri).scan(blob_handling="bytes").to_table().to_pylist()
+    return rows
+
+
+ROWS: dict[str, dict[str, Any] | Exception] = {}
+"""What each door made of the row that has the columns of all accepted cases."""
+
+
+def written(door: Door, spark: SparkSession, lake: Path) -> dict[str, Any]:
+    """The row that a door has written. One write serves the cells of all cases that are accepted."""
+    if door.name not in ROWS:
+        where, cases = place(spark, lake), [case for case in ACCEPTED if applies(door, case)]
+        table_of(where.uri, cases)
+        try:
+            door.write(where, rows_of(cases, door.kind))
+            [ROWS[door.name]] = [row for row in found(where) if row["id"] == (NEW if door.kind == "inserted" else OLD)]
+            assert len(found(where)) == (2 if door.kind == "inserted" and not door.overwrites else 1)
+        except Exception as e:  # noqa: BLE001 (raised by each cell)
+            ROWS[door.name] = e
+    row = ROWS[door.name]
+    if isinstance(row, Exception):
+        raise row
+    return row
+
+
+def cells(cases: tuple[Rule, ...], plain: Collection[str]) -> list[Any]:
+    """Each door with each case; those that are not `plain` take too long for each run."""
+    return [
+        pytest.param(door, case, id=f"{door}-{case.rule}: {case}", marks=() if case.name in plain else pytest.mark.slow)
+        for door in DOORS
+        for case in cases
+        if door.spark and applies(door, case)
+    ]
+
+
+@pytest.mark.parametrize(("door", "case"), cells(ACCEPTED, [case.name for case in ACCEPTED]))
+def test_a_row_gets_what_the_rule_says(door: Door, case: Rule, spark: SparkSession, lake: Path) -> None:
+    assert written(door, spark, lake)[case.column.name] == case.expected
+
+
+@pytest.mark.parametrize(("door", "case"), cells(REFUSED, ["a row that fails it by another column"]))
+def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, spark: SparkSession, lake: Path) -> None:
+    where = place(spark, lake)
+    names = table_of(where.uri, [case]).schema.names
+    before = found(where)
+    with pytest.raises((*SPARK_ERRORS, LanceError), match=case.error) as refusal:
+        door.write(where, rows_of([case], door.kind))
+    assert "PARSE_SYNTAX_ERROR" not in str(refusal.value)
+    # A backfill has added its state.
+    assert [{name: row[name] for name in names} for row in found(where)] == before

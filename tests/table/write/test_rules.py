@@ -1,0 +1,134 @@
+"""The rules of written rows, at the doors that need no Spark (see `tests.doors`), and what holds for all doors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import LanceError, SchemaMismatchError
+from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+from lance_spark.schema.schema import from_arrow
+from lance_spark.table.write import rules
+from lance_spark.table.write.defaults import Moment, default_of
+from tests.doors import DOORS, Door, Place
+from tests.rules import ACCEPTED, CASES, NEW, OLD, REFUSED, Rule, applies, rows_of, table_of
+
+PACKAGE = Path(rules.__file__).parents[2]
+HERE = [door for door in DOORS if not door.spark]
+MOMENT = Moment(dt.datetime(2026, 3, 1, 3, 4, 5, 6, dt.UTC), "ada", "America/New_York")
+
+
+@pytest.mark.parametrize("door", HERE, ids=str)
+def test_a_row_gets_what_the_rules_say(door: Door, tmp_path: Path) -> None:
+    cases = [case for case in ACCEPTED if applies(door, case)]
+    uri = table_of(str(tmp_path / "t.lance"), cases).uri
+    door.write(Place(None, uri), rows_of(cases, door.kind))
+    [row] = [row for row in Dataset.open(uri).to_table().to_pylist() if row["id"] == (NEW if door.kind == "inserted" else OLD)]
+    assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
+
+
+@pytest.mark.parametrize(("door", "case"), [(door, case) for door in HERE for case in REFUSED if applies(door, case)], ids=str)
+def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, tmp_path: Path) -> None:
+    table = table_of(str(tmp_path / "t.lance"), [case])
+    with pytest.raises(LanceError, match=case.error):
+        door.write(Place(None, table.uri), rows_of([case], door.kind))
+    assert Dataset.open(table.uri).version == table.version
+
+
+def partitioned(uri: str, cases: list[Rule]) -> PartitionedNamespace:
+    """A partitioned namespace with the columns of some cases, and no rows."""
+    columns = [case.column for case in cases]
+    return PartitionedNamespace.create(uri, pa.schema([pa.field("id", pa.int32()), *columns]), ["id"])
+
+
+OF_COLUMNS = [case for case in CASES if case.rule not in ("check", "within") and "inserted" in case.kinds]
+"""The cases for namespaces, which have no constraints."""
+
+
+def test_rows_of_partitions_get_what_the_rules_say(tmp_path: Path) -> None:
+    cases = [case for case in OF_COLUMNS if case.error is None]
+    namespace = partitioned(str(tmp_path / "n"), cases).write(rows_of(cases, "inserted"))
+    for _ in range(2):  # a new partition, and one that exists
+        [row] = namespace.scan().to_table().to_pylist()
+        assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
+        namespace = namespace.write(rows_of(cases, "inserted"), "overwrite")
+
+
+@pytest.mark.parametrize("case", [case for case in OF_COLUMNS if case.error is not None], ids=str)
+def test_a_row_of_a_partition_that_breaks_a_rule_is_refused(case: Rule, tmp_path: Path) -> None:
+    namespace = partitioned(str(tmp_path / "n"), [case])
+    with pytest.raises(LanceError, match=case.error):
+        namespace.write(rows_of([case], "inserted"))
+    assert PartitionedNamespace.open(namespace.uri).version == namespace.version
+
+
+def test_every_rule_has_a_case() -> None:
+    named = re.findall(r"^\d\. ([\w ]+):", rules.__doc__ or "", re.MULTILINE)
+    assert named == list(dict.fromkeys(case.rule for case in CASES))
+
+
+def test_data_files_are_written_behind_the_rules_only() -> None:
+    found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if re.search(r"\bnew_data_file\(", p.read_text())}
+    assert found == {
+        "file/data_file.py",
+        "table/write/fragment_writer.py",
+        "table/compaction/task.py",  # copies encoded pages
+        "index/target.py",
+    }
+    without = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if "NO_RULES" in p.read_text()}
+    assert without == {"table/write/rules.py", "namespace/manifest_table.py"}
+
+
+@pytest.mark.parametrize(
+    ("t", "text", "value"),
+    [
+        (pa.int8(), "5Y", 5),
+        (pa.uint64(), "18446744073709551615", 2**64 - 1),
+        (pa.float32(), "CAST('-Infinity' AS FLOAT)", float("-inf")),
+        (pa.float64(), "1e3D", 1000.0),
+        (pa.decimal128(5, 2), "1.5BD", Decimal("1.50")),
+        (pa.bool_(), "true", True),
+        (pa.string(), r"'a\nb\'\u00e9\\%'", "a\nb'é\\%"),
+        (pa.string(), "'it''s' COLLATE UTF8_LCASE", "it's"),
+        (pa.large_string(), "current_user()", "ada"),
+        (pa.binary(), "X'00ff'", b"\x00\xff"),
+        (pa.date32(), "DATE '2026-01-02'", dt.date(2026, 1, 2)),
+        (pa.date32(), "current_date()", dt.date(2026, 2, 28)),
+        (pa.timestamp("us", "UTC"), "now()", MOMENT.time),
+        (pa.timestamp("us", "UTC"), "TIMESTAMP '2026-01-02 03:04:05'", dt.datetime(2026, 1, 2, 8, 4, 5, tzinfo=dt.UTC)),
+        (pa.timestamp("us", "UTC"), "TIMESTAMP '2026-01-02 03:04:05Z'", dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)),
+        (pa.timestamp("us"), "localtimestamp()", dt.datetime(2026, 2, 28, 22, 4, 5, 6)),
+        (pa.duration("us"), "INTERVAL '-1 02:03:04.5' DAY TO SECOND", -dt.timedelta(1, 4, 500_000, 0, 3, 2)),
+        (pa.list_(pa.string()), r"array('a,', NULL, 'b')", ["a,", None, "b"]),
+        (pa.list_(pa.float32(), 2), "ARRAY(1, 2.5)", [1.0, 2.5]),
+        (pa.dictionary(pa.int8(), pa.string()), "'x'", "x"),
+    ],
+)
+def test_a_default_has_the_value_that_spark_gives_it(t: pa.DataType, text: str, value: Any) -> None:
+    default = default_of(from_arrow(pa.schema([pa.field("c", t, metadata={"CURRENT_DEFAULT": text})])).fields[0])
+    assert default is not None
+    assert default.value(MOMENT).to_pylist() == [value]
+
+
+def test_a_moment_is_one_in_all_rows_of_a_write(tmp_path: Path) -> None:
+    field = pa.field("at", pa.timestamp("us", "UTC"), metadata={"CURRENT_DEFAULT": "current_timestamp()"})
+    table = Dataset.write(tmp_path / "t.lance", pa.table({"id": [1], "at": [MOMENT.time]}, schema=pa.schema([("id", pa.int64()), field])))
+    before = dt.datetime.now(dt.UTC)
+    table = table.insert(pa.table({"id": [2]}).to_batches() * 3)
+    [at] = set(table.scan(filter="id = 2").to_table()["at"].to_pylist())
+    assert before <= at <= dt.datetime.now(dt.UTC)
+
+
+def test_a_default_that_needs_the_zone_of_a_session_is_refused_without_one(tmp_path: Path) -> None:
+    field = pa.field("day", pa.date32(), metadata={"CURRENT_DEFAULT": "current_date()"})
+    table = Dataset.write(tmp_path / "t.lance", pa.table({"id": [1], "day": [MOMENT.time]}, schema=pa.schema([("id", pa.int64()), field])))
+    with pytest.raises(SchemaMismatchError, match=r"'day' has the DEFAULT current_date\(\): it depends on the time zone"):
+        table.insert(pa.table({"id": [2]}))
+    assert table.insert(pa.table({"id": [2], "day": [MOMENT.time.date()]})).count_rows() == 2
