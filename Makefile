@@ -27,10 +27,10 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 ##@ Develop
 test: $(VENV)/.test ## Lint, type-check and run the tests
 	$(MAKE) lint
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST)
+	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST)
 
-test-slow: $(VENV)/.test ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
+test-slow: $(VENV)/.test $(VENV)/classes.jar ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
+	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
 	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
@@ -60,16 +60,16 @@ test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with
 test-planner-versions: ## Only the planner: what it uses and pushes down, columns, SQL and catalogs, with every PySpark but the newest
 	$(MAKE) $(filter-out test-spark-4.3,$(SPARK_VERSIONS:%=test-spark-%)) \
 	SPARK_TESTS="tests/spark/test_planner_internals.py tests/spark/test_planner_pushdown.py tests/spark/test_columnar_modes.py \
-	tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py tests/spark/sql/test_commands.py tests/spark/sql/test_statements.py tests/spark/sql/test_parsing.py"
+	tests/spark/test_planner_catalog.py tests/spark/test_packaged_classes.py tests/spark/catalog/test_connector_cases.py tests/spark/sql/test_commands.py tests/spark/sql/test_statements.py tests/spark/sql/test_parsing.py"
 
 test-beside: $(VENV)-spark-4.0/.test ## The statements beside those of Delta Lake and Iceberg, whose jars a wheel of another project has
 	$(VENV)-spark-4.0/bin/python -m pip install --quiet --no-deps jsoniq==3.0.2
 	$(MAKE) test-spark-4.0 SPARK_TESTS=tests/spark/test_beside_others.py PYTEST=
 
 # PySpark 4.0 and 4.1 leave sockets open.
-test-spark-%: $(VENV)-spark-%/.test
+test-spark-%: $(VENV)-spark-%/.test $(VENV)/classes.jar
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-$*))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python \
-	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python $(VENV)-spark-$*/bin/python -m pytest \
+	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(VENV)-spark-$*/bin/python -m pytest \
 	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST) $(SPARK_TESTS)
 
 currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
@@ -92,7 +92,11 @@ browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left 
 	$(BIN)/python -m pip install --quiet --group browser
 	scripts/browser $(abspath $(VENV))
 
-lint: $(VENV)/.test ## Check style, formatting and types
+# The planner's Java as the wheel has it: a test compares it with each supported Spark.
+$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java)
+	$(BIN)/python scripts/classes.py "$$(scripts/javac)" $@
+
+lint: $(VENV)/.test $(VENV)/classes.jar ## Check style, formatting and types, of Java, too
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -105,8 +109,9 @@ docs: $(VENV)/.docs ## Build the documentation into site/; a broken link is an e
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env --doctree-dir $(VENV)/doctrees docs site
 	@echo "site/index.html"
 
-build: $(VENV)/.build ## Build the wheel and the source archive into dist/ (REPOSITORY=https://..: with its addresses, to be published)
-	$(BIN)/python -m build
+build: $(VENV)/.build $(VENV)/classes.jar ## Build the wheel and the source archive into dist/ (REPOSITORY=https://..: with its addresses, to be published)
+	cp $(VENV)/classes.jar lance_spark/spark/jvm/classes.jar
+	$(BIN)/python -m build; status=$$?; rm lance_spark/spark/jvm/classes.jar; exit $$status
 
 protos: ## Generate lance_spark/_proto from protos/
 	$(PYTHON) -m venv $(VENV)-protos

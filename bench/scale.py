@@ -55,8 +55,8 @@ def planned(uri: str) -> int:
     from pyspark import cloudpickle
 
     from lance_spark import Dataset
-    from lance_spark.spark.batches import Conversion
-    from lance_spark.spark.reader import LanceReader, Partitioning
+    from lance_spark.spark.columns.batches import Conversion
+    from lance_spark.spark.read.reader import LanceReader, Partitioning
     from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 
     table = Dataset.open(uri)

@@ -35,7 +35,7 @@ def create_partitioned_namespace(
         1
     """
     if not isinstance(schema, pa.Schema):
-        from lance_spark.spark.types import stored  # needs pyspark, which other callers need not have
+        from lance_spark.spark.columns.types import stored  # needs pyspark, which other callers need not have
 
         schema = stored(schema, {})
     return PartitionedNamespace.create(uri, schema, fields, storage_options=storage_options, guard=guard)

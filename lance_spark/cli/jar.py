@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not os.path.isdir(folder):
         raise InvalidOptionError(f"cannot write {arguments.out!r}: there is no folder {folder!r}")
     try:
-        from lance_spark.spark.planner.install import write_jar  # starts a JVM, which other commands do not need
+        from lance_spark.spark.jvm.install import write_jar  # starts a JVM, which other commands do not need
     except ModuleNotFoundError as e:
         raise UnsupportedFeatureError(
             f"Spark, which compiles the planner, is not installed ({e}): pip install 'lance-spark[spark]'"

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     gc.disable()  # modules keep what their imports make, so that collections find nothing
 for _name in (
     "pyspark.sql.worker.plan_data_source_read",
-    "lance_spark.spark.reader",
+    "lance_spark.spark.read.reader",
     "lance_spark.table.scan.fragment_reader",
     "lance_spark.table.scan.projection",
     "lance_spark.file.reader",

@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.predicate.tree import Predicate
-from lance_spark.spark.options import ReadOptions, SparkWriteOptions
-from lance_spark.spark.reader import Tasks
-from lance_spark.spark.table_location import store_of, store_to_write
+from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.identity import Standing
@@ -109,7 +109,7 @@ class OpenedTable:
         return self.shape
 
     def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
-        from lance_spark.spark.writer import LanceWriter
+        from lance_spark.spark.write.writer import LanceWriter
 
         # A namespace may give a store with other rights for writing.
         place = self.shape if options.table is None or options.branch is not None else replace(self.shape, store=store_to_write(options))
@@ -149,7 +149,7 @@ class OpenedNamespace:
         raise UnsupportedFeatureError(f"{self.version.root.uri} is a partitioned namespace{what}")
 
     def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
-        from lance_spark.spark.partitioned_writer import PartitionedWriter
+        from lance_spark.spark.write.partitioned_writer import PartitionedWriter
 
         return PartitionedWriter(self.version, schema, overwrite, options)
 

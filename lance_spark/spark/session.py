@@ -23,13 +23,13 @@ from lance_spark.errors import (
     check_type,
 )
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.command import STATEMENT, Command
+from lance_spark.spark.jvm.warning import warn
 from lance_spark.spark.opened import open_version
-from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.planner.warning import warn
+from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.stopped import check_running
-from lance_spark.spark.table_location import store_of
+from lance_spark.spark.write.command import STATEMENT, Command
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
 from lance_spark.table.versions.history import transaction_of
@@ -78,7 +78,7 @@ def _teach(spark: SparkSession) -> None:
         if "lancespark." not in (spark.conf.get("spark.sql.extensions", "") or ""):
             warn("with Spark Connect, install the jar of `python -m lance_spark jar` on the server")
         return
-    from lance_spark.spark.planner import install as planner
+    from lance_spark.spark.jvm import install as planner
 
     planner.install(spark)
 
@@ -125,7 +125,7 @@ def catalog(
         raise UnsupportedFeatureError(
             f"with Spark Connect, set spark.sql.catalog.{name}=lancespark.LanceCatalog on the server, which needs the jar (docs/planner.md)"
         )
-    from lance_spark.spark.planner import install as planner
+    from lance_spark.spark.jvm import install as planner
 
     planner.add_catalog(spark, name, Catalog(settings).configured)
 
@@ -187,7 +187,7 @@ def last_change(spark: SparkSession) -> RowChanges | None:
     """
     if is_remote():
         raise UnsupportedFeatureError("a Spark Connect client does not know the last change; read the table's history")
-    from lance_spark.spark.planner import install as planner  # needs py4j, which a pure Connect client lacks
+    from lance_spark.spark.jvm import install as planner  # needs py4j, which a pure Connect client lacks
 
     found = planner.last_change(spark)
     if found is None:

@@ -32,26 +32,26 @@ from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID
 from lance_spark.predicate import conjunction, from_json, parse
 from lance_spark.schema.blobs import signed
 from lance_spark.schema.schema import Schema, from_arrow
-from lance_spark.spark.batches import Conversion, conversion_to
-from lance_spark.spark.command import AGAIN, Command
-from lance_spark.spark.command import OPTION as COMMAND
+from lance_spark.spark.columns.batches import Conversion, conversion_to
+from lance_spark.spark.columns.projection import paths
+from lance_spark.spark.columns.types import promised, stored, to_spark
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
-from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
-from lance_spark.spark.planner.columnar.column_lists import ColumnLists
-from lance_spark.spark.planner.scan.request import Request
-from lance_spark.spark.planner.text.text_columns import TextColumns
-from lance_spark.spark.projection import paths
-from lance_spark.spark.reader import LanceReader, Partitioning
-from lance_spark.spark.table_location import store_of, store_to_write
-from lance_spark.spark.types import promised, stored, to_spark
+from lance_spark.spark.options.known import OF_STREAMS, ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.read.column_lists import ColumnLists
+from lance_spark.spark.read.reader import LanceReader, Partitioning
+from lance_spark.spark.read.request import Request
+from lance_spark.spark.read.text_columns import TextColumns
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
+from lance_spark.spark.write.command import AGAIN, Command
+from lance_spark.spark.write.command import OPTION as COMMAND
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot
 from lance_spark.table.versions.write_ahead_log import has_log
 
 if TYPE_CHECKING:
-    from lance_spark.spark.writer import LanceWriter
+    from lance_spark.spark.write.writer import LanceWriter
     from lance_spark.table.feed.changes import Changes
     from lance_spark.table.feed.stream import TableStream
     from lance_spark.table.search.search import Search
@@ -87,7 +87,7 @@ class LanceDataSource(DataSource):
         self._is_lost = LOST in options
         self._is_called = CALL in options
         if self._is_called:
-            from lance_spark.spark.planner.functions.table_function import with_options
+            from lance_spark.spark.read.table_function import with_options
 
             options = with_options(options)
             identity = options.get(IDENTITY, "")
@@ -191,13 +191,13 @@ class LanceDataSource(DataSource):
         reader = LanceReader(lambda cores, most: [task], conversion, request.rows_only, reports=request.reports, texts=texts)
         if request.results is None:
             return reader
-        from lance_spark.spark.planner.search.search_reader import SearchReader  # most reads are scans
+        from lance_spark.spark.read.search_reader import SearchReader  # most reads are scans
 
         return SearchReader(reader.found, request.results, request.parallelism or 1)
 
     def _nearest_reader(self, snapshot: Snapshot, plan: ScanPlan, join: Mapping[str, Any]) -> DataSourceReader:
         """The reader of the steps of a join with the rows that `plan` and the request select."""
-        from lance_spark.spark.planner.nearest.nearest_reader import NearestReader, steps_of
+        from lance_spark.spark.read.nearest_reader import NearestReader, steps_of
 
         request, known = self._request, plan.known(snapshot)
         fields = StructType.fromJson(json.loads(request.schema or ""))
@@ -240,7 +240,7 @@ class LanceDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""
-        from lance_spark.spark.stream_reader import LanceStreamReader, RefusedStream
+        from lance_spark.spark.read.stream_reader import LanceStreamReader, RefusedStream
 
         try:
             return LanceStreamReader(*self._stream(schema))
@@ -274,7 +274,7 @@ class LanceDataSource(DataSource):
         if self._based_on is not None:
             self._check_same_table(*self._based_on.split(" ", 1))
         if self._command is not None:
-            from lance_spark.spark.row_level import row_level_writer
+            from lance_spark.spark.write.row_level import row_level_writer
 
             table = self._table_for("; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables")
             return row_level_writer(table, store_to_write(options), options, self._command, schema)
@@ -283,7 +283,7 @@ class LanceDataSource(DataSource):
     @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of the batches of a stream; with `overwrite` (the output mode complete), each replaces the rows."""
-        from lance_spark.spark.stream_writer import LanceStreamWriter, stream_options
+        from lance_spark.spark.write.stream_writer import LanceStreamWriter, stream_options
 
         options = stream_options(self.options)
         if self._commits:
@@ -302,7 +302,7 @@ class LanceDataSource(DataSource):
 
     def _writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> DataSourceWriter:
         if self._opened is None:
-            from lance_spark.spark.writer import LanceWriter
+            from lance_spark.spark.write.writer import LanceWriter
 
             self._check_not_lost()
             return LanceWriter(store_to_write(options), schema, overwrite, options)

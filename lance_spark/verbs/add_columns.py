@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import SchemaMismatchError, check_type
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.types import stored
 from lance_spark.table.changes.add_columns import Source
 from lance_spark.table.changes.checkpoint import Checkpoint, checkpoint_of
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.schema.schema import Schema
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.types import stored
 from lance_spark.table.changes.alter import AlterColumn, alter_columns
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.write.options import WriteOptions

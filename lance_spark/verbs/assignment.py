@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.predicate import Formula
 from lance_spark.schema.schema import Schema, quoted
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.types import stored
 from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.update import check_formulas
 from lance_spark.table.versions.snapshot import Snapshot

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.types import stored
 
 MAX_BYTES = 64 << 20
 """The most bytes, in Arrow, that are returned: they are in the memory of the driver and of each worker that uses them."""

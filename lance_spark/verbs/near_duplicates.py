@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import InvalidOptionError
-from lance_spark.spark.planner.nearest.nearest_steps import nearest_for
+from lance_spark.spark.read.nearest_steps import nearest_for
 from lance_spark.spark.source import IDENTITY
 from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.storage.location import absolute

@@ -1,6 +1,6 @@
 """NEAREST JOIN: each row of a DataFrame with the rows of the table whose vectors are nearest to its own.
 
-Tasks do the steps of `spark.planner.nearest.nearest_steps`; no question is in the driver. The columns of a question travel along, so
+Tasks do the steps of `spark.read.nearest_steps`; no question is in the driver. The columns of a question travel along, so
 that the questions are evaluated once.
 """
 
@@ -18,9 +18,9 @@ from pyspark.sql import types as st
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.predicate import parse
 from lance_spark.schema.blobs import signed
-from lance_spark.spark.batches import conversion_to
-from lance_spark.spark.planner.nearest.nearest_steps import DISTANCE, Step, Steps, nearest_for
-from lance_spark.spark.types import FIXED_SIZE, to_spark
+from lance_spark.spark.columns.batches import conversion_to
+from lance_spark.spark.columns.types import FIXED_SIZE, to_spark
+from lance_spark.spark.read.nearest_steps import DISTANCE, Step, Steps, nearest_for
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.plan import names as names_of
 from lance_spark.table.search.nearest import DEFAULT_K, Nearest

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from lance_spark.errors import InvalidOptionError
-from lance_spark.spark.reader import LanceReader
+from lance_spark.spark.read.reader import LanceReader
 from lance_spark.spark.source import IDENTITY, LanceDataSource
 from lance_spark.storage.location import absolute
 from lance_spark.table.search.hybrid_query import RRF_K

@@ -23,9 +23,9 @@ from lance_spark.arrow.texts import bytes_of
 from lance_spark.arrow.types import is_text
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.schema.schema import Field, quoted
-from lance_spark.spark.batches import Conversion
+from lance_spark.spark.columns.batches import Conversion
+from lance_spark.spark.columns.types import promised
 from lance_spark.spark.source import IDENTITY
-from lance_spark.spark.types import promised
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.storage.location import absolute
 from lance_spark.table.mem_wal.scan import check_no_log

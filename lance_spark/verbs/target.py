@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, logged
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
-from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
+from lance_spark.spark.options.known import STORAGE, ReadOptions, storage_options
 from lance_spark.spark.source import IDENTITY
 from lance_spark.spark.stopped import check_running, is_stopped
 from lance_spark.storage.location import absolute, of_hadoop

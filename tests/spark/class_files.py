@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 _UTF8, _CLASS, _FIELD, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 1, 7, 9, 10, 11, 12
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _WIDE = (5, 6)
+_JAVA = ("java/", "javax/", "jdk/", "sun/")
+_OBJECT = "java/lang/Object"
+_OF_OBJECT = ("<init>", "equals", "hashCode", "toString", "getClass", "notify", "notifyAll", "wait", "clone", "finalize")
 _PARAMETER = re.compile(r"\[*(?:L[^;]*;|[BCDFIJSZ])")
 
 
 def references(class_file: bytes) -> Iterator[tuple[str, str]]:
     """Each referenced class, with "", and each referenced member: `name/2` with its number of parameters, or `.name` for a field."""
-    pool = _constant_pool(class_file)
+    pool, _end = _constant_pool(class_file)
     for tag, value in pool.values():
         if tag == _CLASS:
             yield _class_name(pool, value), ""
@@ -26,8 +32,91 @@ def references(class_file: bytes) -> Iterator[tuple[str, str]]:
             yield _class_name(pool, pool[owner][1]), f".{name}" if tag == _FIELD else f"{name}/{parameters}"
 
 
-def _constant_pool(class_file: bytes) -> dict[int, tuple[int, bytes]]:
-    """The tag and bytes of each entry, by index."""
+@dataclass(frozen=True)
+class ClassFile:
+    """What a class declares and refers to: members as their names with descriptors, such as `size()I`; names of classes with slashes."""
+
+    parents: tuple[str, ...]
+    members: frozenset[str]
+    references: frozenset[tuple[str, str]]
+    """Classes and members of them; the member is "" for the class itself."""
+
+    @classmethod
+    def of(cls, content: bytes) -> ClassFile:
+        """Section 4.1 of the JVM specification: the constant pool, then the class, its parents, its fields and its methods."""
+        pool, at = _constant_pool(content)
+
+        def numbers(form: str) -> tuple[int, ...]:
+            nonlocal at
+            values = struct.unpack_from(form, content, at)
+            at += struct.calcsize(form)
+            return values
+
+        def class_name(index: int) -> str:
+            (name,) = struct.unpack(">H", pool[index][1])
+            return _text(pool, name)
+
+        _access, _this, parent, count = numbers(">HHHH")
+        parents = [parent, *numbers(f">{count}H")]
+        members = set()
+        for _fields_then_methods in range(2):
+            for _member in range(numbers(">H")[0]):
+                _access, name, descriptor, attributes = numbers(">HHHH")
+                members.add(_text(pool, name) + _text(pool, descriptor))
+                for _attribute in range(attributes):
+                    _name, size = numbers(">HI")
+                    at += size
+        found = set()
+        for tag, value in pool.values():
+            if tag == _CLASS:
+                found.add((_text(pool, struct.unpack(">H", value)[0]), ""))
+            if tag in (_FIELD, _METHOD, _INTERFACE_METHOD):
+                owner, member = struct.unpack(">HH", value)
+                name_and_descriptor = "".join(_text(pool, i) for i in struct.unpack(">HH", pool[member][1]))
+                found.add((class_name(owner), name_and_descriptor))
+        return cls(tuple(class_name(index) for index in parents if index), frozenset(members), frozenset(found))
+
+
+class ClassFiles:
+    """The classes of some jars."""
+
+    def __init__(self, jars: Iterable[Path]) -> None:
+        self._jar_of: dict[str, zipfile.ZipFile] = {}
+        self._read: dict[str, ClassFile | None] = {}
+        for path in jars:
+            jar = zipfile.ZipFile(path)
+            for name in jar.namelist():
+                if name.endswith(".class"):
+                    self._jar_of.setdefault(name.removesuffix(".class"), jar)
+
+    def missing(self, jar: Path) -> dict[str, list[str]]:
+        """By class of the jar: what it refers to and no jar has, as `class` or `class#member`. Java's own classes are taken as there."""
+        out: dict[str, list[str]] = {}
+        with zipfile.ZipFile(jar) as opened:
+            for name in opened.namelist():
+                if name.endswith(".class"):
+                    for owner, member in sorted(ClassFile.of(opened.read(name)).references):
+                        if not owner.startswith(("[", *_JAVA)) and not self._has(owner, member):
+                            out.setdefault(name, []).append(f"{owner}#{member}" if member else owner)
+        return out
+
+    def _has(self, owner: str, member: str) -> bool:
+        if owner.startswith(_JAVA):
+            return owner != _OBJECT or member.partition("(")[0] in _OF_OBJECT
+        found = self._class(owner)
+        if found is None or member in ("", *found.members):
+            return found is not None
+        return any(self._has(parent, member) for parent in found.parents)
+
+    def _class(self, name: str) -> ClassFile | None:
+        if name not in self._read:
+            jar = self._jar_of.get(name)
+            self._read[name] = None if jar is None else ClassFile.of(jar.read(f"{name}.class"))
+        return self._read[name]
+
+
+def _constant_pool(class_file: bytes) -> tuple[dict[int, tuple[int, bytes]], int]:
+    """The tag and bytes of each entry, by index, and where the pool ends."""
     count = struct.unpack_from(">H", class_file, 8)[0]
     pool: dict[int, tuple[int, bytes]] = {}
     at, index = 10, 1
@@ -37,7 +126,7 @@ def _constant_pool(class_file: bytes) -> dict[int, tuple[int, bytes]]:
         size = struct.unpack_from(">H", class_file, at + 1)[0] if tag == _UTF8 else _SIZES[tag]
         pool[index] = tag, class_file[start : start + size]
         at, index = start + size, index + (2 if tag in _WIDE else 1)
-    return pool
+    return pool, at
 
 
 def _class_name(pool: dict[int, tuple[int, bytes]], entry: bytes) -> str:
@@ -46,4 +135,4 @@ def _class_name(pool: dict[int, tuple[int, bytes]], entry: bytes) -> str:
 
 
 def _text(pool: dict[int, tuple[int, bytes]], index: int) -> str:
-    return pool[index][1].decode()
+    return pool[index][1].decode("utf-8", "surrogatepass")

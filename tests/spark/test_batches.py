@@ -15,8 +15,8 @@ from hypothesis import strategies as some
 
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.logical_types import EXTENSION_NAME
-from lance_spark.spark.batches import Conversion
-from lance_spark.spark.types import promised, to_spark
+from lance_spark.spark.columns.batches import Conversion
+from lance_spark.spark.columns.types import promised, to_spark
 from lance_spark.spark.workers.version import SPARK_VERSION
 from tests.sample import examples
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.spark.batches import Conversion
-from lance_spark.spark.planner.columnar.column_lists import ColumnLists
+from lance_spark.spark.columns.batches import Conversion
+from lance_spark.spark.read.column_lists import ColumnLists
 
 
 def lists(t: pa.DataType, nullable: bool = True) -> ColumnLists:

@@ -17,7 +17,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset
-from lance_spark.spark.planner import install
+from lance_spark.spark.jvm import install
 from tests.spark.columns import SETTING, hands_over_columns, rows
 from tests.spark.plans import scans
 from tests.spark.processes import START, run
@@ -69,15 +69,21 @@ def test_metrics_of_the_worker_are_those_of_scans_of_rows(spark: SparkSession, l
 
 def test_the_list_of_classes_for_executors_is_complete() -> None:
     sources = install.sources()
-    text = sources["ColumnarMode.java"]
-    listed = re.findall(r'"(\w+)"', text[text.index("CLASSES = {") : text.index("};")])
-    assert listed == sorted(name.removesuffix(".java") for name, source in sources.items() if "package lancespark.columnar;" in source)
+    text = sources["lancespark/columnar/driver/ColumnarMode.java"]
+    listed = set(re.findall(r'"([\w/]+)"', text[text.index("CLASSES = {") : text.index("};")]))
+    columnar = {
+        path.removeprefix("lancespark/").removesuffix(".java") for path in sources if re.fullmatch(r"lancespark/columnar/\w+.java", path)
+    }
+    used = {
+        "/".join(name) for path in columnar for name in re.findall(r"import lancespark\.(\w+)\.(\w+);", sources[f"lancespark/{path}.java"])
+    }
+    assert listed == columnar | used
 
 
 @pytest.mark.slow
 def test_without_a_class_loader_that_takes_classes_rows_are_handed_over(stored: str) -> None:
     script = """
-from lance_spark.spark.planner import install
+from lance_spark.spark.jvm import install
 def compiled(gateway, context):
     return install._class_loader(gateway, context, install._compile_known(gateway, context))
 install._compiled = compiled

@@ -9,8 +9,8 @@ from pyspark.sql import types as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.spark.field_metadata import constant_default, is_checked
-from lance_spark.spark.types import stored, to_spark
+from lance_spark.spark.columns.field_metadata import constant_default, is_checked
+from lance_spark.spark.columns.types import stored, to_spark
 
 STRANGE = {
     "__CHAR_VARCHAR_TYPE_STRING": "char(5)",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import os
+import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset
-from lance_spark.spark.planner import install
-from lance_spark.spark.planner.kept_classes import is_whole, jar_of, keep
+from lance_spark.spark.jvm import classes, install
+from lance_spark.spark.jvm.classes import digest_of, folder, is_trusted, is_whole, jar_of, keep, packaged
 from tests.spark.processes import START, run
 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where Python keeps its compiled files."""
-    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    return tmp_path
+    """The user's cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "lance-spark"
 
 
 def jars(folder: Path) -> list[Path]:
@@ -45,27 +46,61 @@ def test_a_later_session_compiles_nothing(spark: SparkSession, kept: Path, monke
     places[0] = place
     sparks = gateway.jvm.java.lang.Class.forName("org.apache.spark.sql.classic.SparkSession", False, context).getClassLoader()
     loader = gateway.jvm.java.net.URLClassLoader(places, sparks)
-    assert str(install._made(gateway, loader, "lancespark.Features").complaint("scan", sparks)) in ("", "None")
+    assert str(install._made(gateway, loader, "lancespark.core.Features").complaint("scan", sparks)) in ("", "None")
 
 
 @pytest.mark.slow
-def test_where_nothing_is_kept_each_session_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_jar_is_kept_where_python_keeps_no_files(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Dataset.write(tmp_path / "table.lance", pa.table({"id": range(100)}))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "kept"))
     script = """
 spark = builder.master("local[1]").getOrCreate()
 lance_spark.enable(spark)
 frame = spark.read.format("lance").load(sys.argv[1]).where("id > 90")
 print(frame.count(), "PushedFilters: [id IS NOT NULL, id > 90]" in frame._jdf.queryExecution().toString())
 """
-    assert "9 True" in run(START + script, str(tmp_path / "table.lance"))
-    assert not (tmp_path / "kept").exists()
+    refusing = "from lance_spark.spark.jvm import install\ninstall._compile = None\n"
+    for start in (START, START + refusing):
+        assert "9 True" in run(start + script, str(tmp_path / "table.lance"))
+    assert len(jars(kept)) == 1
 
 
-def test_other_sources_and_builds_have_other_jars() -> None:
+def test_other_sources_and_builds_have_other_jars(kept: Path) -> None:
     names = {jar_of(parts) for parts in ([b"4.3", b"ab"], [b"4.3", b"ac"], [b"4.4", b"ab"], [b"4.3a", b"b"])}
     assert len(names) == 4
+    assert {name.parent for name in names if name is not None} == {kept}
+
+
+def test_the_jar_of_the_wheel_is_used_beside_its_own_sources_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "classes.jar"
+    monkeypatch.setattr(classes, "PACKAGED", jar)
+    assert packaged({"a/A.java": "class A {}"}) is None  # a checkout has none
+    with zipfile.ZipFile(jar, "w") as opened:
+        opened.writestr(classes.DIGEST, digest_of({"a/A.java": "class A {}"}))
+    assert packaged({"a/A.java": "class A {}"}) == jar
+    assert packaged({"a/A.java": "class A { }"}) is None
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    own = folder()
+    assert own == kept
+    assert is_trusted(kept)
+    kept.chmod(0o777)
+    assert not is_trusted(kept)
+    assert folder() == tmp_path / "temporary" / f"lance-spark-{os.getuid()}"
+    kept.chmod(0o700)
+    (tmp_path / "link").symlink_to(kept)
+    assert not is_trusted(tmp_path / "link")
+
+
+def test_jars_of_earlier_installations_are_removed(kept: Path) -> None:
+    for number in range(7):
+        jar = jar_of([str(number).encode()])
+        assert jar is not None
+        keep(jar, lambda path: Path(path).write_bytes(b"jar"))
+        os.utime(jar, (number, number))
+    assert len(jars(kept)) == 5  # the four newest before the last one, and the last one, whose time was set after it was kept
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK", b"no archive"])
@@ -76,12 +111,14 @@ def test_what_is_no_archive_is_not_used(tmp_path: Path, content: bytes | None) -
     assert not is_whole(jar)
 
 
-def test_without_a_place_nothing_is_kept(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (kept / "file").write_bytes(b"")
-    keep(kept / "file" / "planner.jar", lambda path: Path(path).write_bytes(b"jar"))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    keep(kept / "planner.jar", lambda path: Path(path).write_bytes(b"jar"))
-    assert jars(kept) == []
+def test_without_a_place_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    assert folder() is None
+    assert jar_of([b"4.3"]) is None
+    keep(tmp_path / "file" / "planner.jar", lambda path: Path(path).write_bytes(b"jar"))
+    assert jars(tmp_path) == []
 
 
 def test_a_jar_that_cannot_be_written_leaves_no_file(kept: Path) -> None:
@@ -89,5 +126,7 @@ def test_a_jar_that_cannot_be_written_leaves_no_file(kept: Path) -> None:
         Path(path).write_bytes(b"half of it")
         raise OSError("no space left")
 
-    keep(kept / "planner.jar", write)
+    jar = jar_of([b"4.3"])
+    assert jar is not None
+    keep(jar, write)
     assert jars(kept) == []

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
-from lance_spark.spark.planner import install
+from lance_spark.spark.jvm import install
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from tests import write_ahead_logs as logs

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.options.known import ReadOptions
 from tests.namespace.sides import ROWS
 
 

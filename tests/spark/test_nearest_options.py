@@ -10,9 +10,9 @@ from pyspark.sql import types as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError
-from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.planner.nearest.nearest_reader import NearestReader
-from lance_spark.spark.planner.nearest.nearest_steps import Steps
+from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.read.nearest_reader import NearestReader
+from lance_spark.spark.read.nearest_steps import Steps
 from lance_spark.spark.source import LanceDataSource, bind
 from tests.table.search.vectors import table, vectors
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options import IGNORED, OPTIONS, UNBUILT, ReadOptions, SparkWriteOptions, table
+from lance_spark.spark.options.known import IGNORED, OPTIONS, UNBUILT, ReadOptions, SparkWriteOptions, table
 from lance_spark.table.feed.options import DESCRIBED as FEED
 from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOptions
 

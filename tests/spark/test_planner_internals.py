@@ -13,11 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset
-from lance_spark.spark.planner import install
+from lance_spark.spark.jvm import install
 from tests.spark.class_files import references
 from tests.spark.processes import ROOT, START, run
 
-PLANNER = ROOT / "lance_spark" / "spark" / "planner"
 PUBLIC = re.compile(
     r"org\.apache\.spark\.(sql\.(connector|types|util|vectorized)\.(?!.*CatalogV2Util)|"
     r"sql\.(SparkSession|SparkSessionExtensions|RuntimeConfig)$|SparkContext$|TaskContext$|util\.TaskCompletionListener$)"
@@ -53,7 +52,7 @@ FEATURES = [
 @pytest.fixture(scope="module")
 def features(spark: SparkSession) -> Any:
     """The Java object with the lists."""
-    return install._new(spark, install._loader(spark), "lancespark.Features")
+    return install._new(spark, install._loader(spark), "lancespark.core.Features")
 
 
 def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, features: Any) -> None:
@@ -66,7 +65,7 @@ def test_the_lists_match_the_compiled_classes(spark: SparkSession, features: Any
     classes = install._compile(spark.sparkContext._gateway, context_loader(spark), install.sources(ABSENT))
     used: dict[str, set[tuple[str, str]]] = {name: set() for name in FEATURES}
     for name in classes.keySet():
-        used[feature_of(name)] |= {(c, m) for c, m in references(bytes(classes.get(name))) if c.startswith("org.apache.spark.")}
+        used[install.feature_of(name)] |= {(c, m) for c, m in references(bytes(classes.get(name))) if c.startswith("org.apache.spark.")}
     for name in set(FEATURES) - set(ABSENT):
         listed = set(features.used(name))
         needed = {entry for other in features.needs(name) for entry in features.used(other)}
@@ -74,20 +73,12 @@ def test_the_lists_match_the_compiled_classes(spark: SparkSession, features: Any
         assert sorted(listed - {f"{c}#{m}" for c, m in used[name]} - by_name(listed)) == [], name
 
 
-def feature_of(path: str) -> str:
-    """The feature that has the source of a compiled class."""
-    name = path.rpartition("/")[2].removesuffix(".class").partition("$")[0]
-    declares = re.compile(rf"^(?:public |final |abstract )*(?:class|interface) {name}\b", re.MULTILINE)
-    (folder,) = {file.parent for file in PLANNER.rglob("*.java") if declares.search(file.read_text())}
-    return "scan" if folder == PLANNER else folder.relative_to(PLANNER).parts[0]
-
-
 @pytest.mark.parametrize("feature", FEATURES[1:])
 def test_the_other_features_compile_without_one(spark: SparkSession, features: Any, feature: str) -> None:
     """So a renamed member of Spark costs the feature that uses it, and those that need this feature."""
     without = [name for name in FEATURES if name in ABSENT or feature in features.needs(name)]
     classes = install._compile(spark.sparkContext._gateway, context_loader(spark), install.sources(without))
-    assert {feature_of(name) for name in classes.keySet()} == set(FEATURES) - set(without)
+    assert {install.feature_of(name) for name in classes.keySet()} == set(FEATURES) - set(without)
 
 
 def test_the_lists_have_what_the_sources_refer_to_by_strings(features: Any) -> None:
@@ -119,7 +110,8 @@ def by_name(entries: set[str]) -> set[str]:
 
 def by_name_for_columns(entries: set[str]) -> set[str]:
     """The entries that PythonTask and its users refer to by strings: their class and their member occur in the sources."""
-    source = "".join(install.sources()[f"{name}.java"] for name in ("PythonTask", "PythonBatches", "PythonWriterFactory"))
+    names = ("PythonTask", "PythonBatches", "PythonWriterFactory")
+    source = "".join(install.sources()[f"lancespark/columnar/{name}.java"] for name in names)
 
     def occurs(entry: str) -> bool:
         name, _, member = entry.partition("#")
@@ -131,7 +123,7 @@ def by_name_for_columns(entries: set[str]) -> set[str]:
 
 def test_the_versions_of_spark_are_the_same_everywhere() -> None:
     """The sentence of the planner, those that are tested, and those that are installed."""
-    (sentence,) = re.findall(r'VERSIONS = "(.*?)"', install.sources()["Features.java"])
+    (sentence,) = re.findall(r'VERSIONS = "(.*?)"', install.sources()["lancespark/core/Features.java"])
     (tested,) = re.findall(r"^SPARK_VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert re.findall(r"[\d.]+", sentence) == tested.split()
     (oldest, newest) = (tuple(map(int, v.split("."))) for v in (tested.split()[0], tested.split()[-1]))
@@ -139,23 +131,20 @@ def test_the_versions_of_spark_are_the_same_everywhere() -> None:
 
 
 def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:
-    text = install.sources()["Features.java"]
+    known = {path: text for path, text in install.sources().items() if path in install._SELF_CONTAINED}
+    # py4j takes classes of one name for one class
+    others = {path: re.sub(r"\b(Features?)\b", r"Other\1", text) for path, text in known.items()}
+    path = "lancespark/core/Features.java"
     for old, new in (
-        ("Features", "OtherFeatures"),  # py4j takes classes of one name for one class
-        ("class Feature ", "class OtherFeature "),
-        ("Feature feature", "OtherFeature feature"),
-        ("(Feature)", "(OtherFeature)"),
-        ("new Feature(", "new OtherFeature("),
-        ("  Feature(", "  OtherFeature("),
         ('".ds", "name/0"', '".gone", "name/7"'),
         ('"PythonBatch"', '"Gone"'),
         ('"PythonWrite", "new/4"', '"PythonWrite", "new/9"'),
     ):
-        assert old in text
-        text = text.replace(old, new)
+        assert old in others[path]
+        others[path] = others[path].replace(old, new)
     gateway, context = spark.sparkContext._gateway, context_loader(spark)
-    loader = install._class_loader(gateway, context, install._compile(gateway, context, {"OtherFeatures.java": text}))
-    missing = install._new(spark, loader, "lancespark.OtherFeatures").missing("scan", context)
+    loader = install._class_loader(gateway, context, install._compile(gateway, context, others))
+    missing = install._new(spark, loader, "lancespark.core.OtherFeatures").missing("scan", context)
     assert sorted(missing) == ["Gone", "PythonTable#.gone", "PythonTable#name/7", "PythonWrite#new/9"]
 
 
@@ -168,11 +157,12 @@ def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:
 def test_with_missing_internals_queries_run_and_a_warning_names_them(tmp_path: Path, uri: str, file: str, old: str, new: str) -> None:
     Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
-    java = tmp_path / "lance_spark" / "spark" / "planner"
+    java = tmp_path / "lance_spark" / "spark" / "jvm"
     for name, before, after in ((file, old, new), ("Features.java", '"capabilities/0"', '"gone/0"')):
-        text = (java / name).read_text()
+        (source,) = java.rglob(name)
+        text = source.read_text()
         assert before in text
-        (java / name).write_text(text.replace(before, after))
+        source.write_text(text.replace(before, after))
     script = """
 spark = builder.master("local[1]").config("spark.sql.warehouse.dir", sys.argv[2]).getOrCreate()
 lance_spark.enable(spark)
@@ -231,7 +221,7 @@ def test_a_renamed_member_costs_one_feature(tmp_path: Path, uri: str, listed: st
     Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
     for name, before, after in (("Features", listed, re.sub(r'/\d"$', '/9"', listed)), (file, used, f"gone.{used}")):
-        (source,) = (tmp_path / "lance_spark" / "spark" / "planner").rglob(f"{name}.java")
+        (source,) = (tmp_path / "lance_spark" / "spark" / "jvm").rglob(f"{name}.java")
         assert before in source.read_text()
         source.write_text(source.read_text().replace(before, after))
     out = run(START + PROBES, uri, f"{tmp_path}/warehouse", path=tmp_path)

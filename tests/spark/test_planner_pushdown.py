@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark import Dataset
-from lance_spark.spark.reader import SIZE_MARK
+from lance_spark.spark.read.reader import SIZE_MARK
 from lance_spark.spark.source import LanceDataSource, bind
 from tests.spark.plans import physical, rows_read, scan_statistics, scans, settings
 from tests.tables import rename_column

@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
-from lance_spark.spark.planner import install
+from lance_spark.spark.jvm import install
 from tests.spark.processes import processes, run_without
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
-DAEMON = "lance_spark.spark.planner.planning.daemon"
+DAEMON = "lance_spark.spark.workers.planning_daemon"
 SPARKS = "pyspark.sql.worker."
 """In the command lines of Spark's own processes for planning."""
 
@@ -51,10 +51,10 @@ def test_reads_and_writes_by_all_doors_need_one_process_on_the_driver(spark: Spa
 def test_executors_need_no_class_of_the_planner(spark: SparkSession) -> None:
     """They get the source with the reader of a scan. Executors of a cluster do not have its class."""
     jvm: Any = spark._jvm
-    source_of = install._new(spark, install._loader(spark), "lancespark.FormatSource")
+    source_of = install._new(spark, install._loader(spark), "lancespark.source.FormatSource")
     source_of.setShortName("lance")
     source = source_of.source()
-    assert source.getClass().getName() == "lancespark.PlanningSource"
+    assert source.getClass().getName() == "lancespark.planning.PlanningSource"
     sent = jvm.java.io.ByteArrayOutputStream()
     stream = jvm.java.io.ObjectOutputStream(sent)
     stream.writeObject(source)

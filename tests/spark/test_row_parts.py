@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, write
-from lance_spark.spark.planner import install
+from lance_spark.spark.jvm import install
 from tests.spark.columns import rows as handed_over_as_rows
 
 

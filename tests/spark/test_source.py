@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark import LanceTable
 from lance_spark.errors import TableNotFoundError, VersionNotFoundError
-from lance_spark.spark.reader import LancePartition
+from lance_spark.spark.read.reader import LancePartition
 from lance_spark.spark.source import LanceDataSource
 
 Load = Callable[..., DataFrame]

@@ -15,7 +15,7 @@ from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME, logical_type
 from lance_spark.schema.schema import Schema
-from lance_spark.spark.types import FIXED_SIZE, promised, stored, to_spark
+from lance_spark.spark.columns.types import FIXED_SIZE, promised, stored, to_spark
 from lance_spark.spark.workers.version import SPARK_VERSION
 
 TO_SPARK = [

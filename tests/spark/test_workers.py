@@ -78,7 +78,7 @@ lance_spark.enable(spark)
 show(spark)
 def imported(_):
     import pyarrow, sys
-    names = ["lance_spark.spark.reader", "lance_spark.layouts.read_column", "numba", "pandas"]
+    names = ["lance_spark.spark.read.reader", "lance_spark.layouts.read_column", "numba", "pandas"]
     yield pyarrow.record_batch([[set(names) <= set(sys.modules)]], ["x"])
 print(spark.range(1).mapInArrow(imported, "x boolean").collect())
 """

@@ -19,9 +19,9 @@ from pyspark.sql import types as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError
-from lance_spark.spark.options import SparkWriteOptions
+from lance_spark.spark.options.known import SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.writer import LanceWriter
+from lance_spark.spark.write.writer import LanceWriter
 from tests.spark.test_batches import VALUES
 from tests.spark_session import SPARK_ERRORS
 

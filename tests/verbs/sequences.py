@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lance_spark import Dataset
 from lance_spark.errors import AmbiguousMergeError
-from lance_spark.spark.types import to_spark
+from lance_spark.spark.columns.types import to_spark
 from tests.verbs.compared import LINEAGE
 from tests.verbs.evolving import Evolving
 from tests.verbs.merging import Clause, merged

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark import LanceTable
 from lance_spark.errors import AmbiguousMergeError
-from lance_spark.spark.types import to_spark
+from lance_spark.spark.columns.types import to_spark
 from lance_spark.table.changes.merge import rows as merge_rows
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.scan import runner

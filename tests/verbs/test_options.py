@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from lance_spark import Dataset, LanceTable, lance_udf
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.lance_table import TableBuilder
-from lance_spark.spark.options import OPTIONS, UNBUILT, main_name
+from lance_spark.spark.options.known import OPTIONS, UNBUILT, main_name
 from lance_spark.table.compaction import optimize
 from lance_spark.table.write.options import NOTED
 

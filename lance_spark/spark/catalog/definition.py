@@ -14,9 +14,9 @@ from pyspark.sql.types import StructField, StructType
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.declared_types import COLLATIONS
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, from_arrow
-from lance_spark.spark.field_metadata import constant_default, printable
-from lance_spark.spark.options import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.field_metadata import constant_default, printable
+from lance_spark.spark.columns.types import stored
+from lance_spark.spark.options.known import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
 from lance_spark.storage.location import of_hadoop
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns

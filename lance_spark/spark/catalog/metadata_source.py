@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lance_spark.inspection.metadata_tables import metadata_table
-from lance_spark.spark.types import to_spark
+from lance_spark.spark.columns.types import to_spark
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 

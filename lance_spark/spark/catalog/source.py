@@ -31,10 +31,10 @@ from lance_spark.spark.asked import Asked
 from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.command import AGAIN
-from lance_spark.spark.field_metadata import DECLARED_COLUMN
+from lance_spark.spark.columns.field_metadata import DECLARED_COLUMN
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
-from lance_spark.spark.writer import LanceWriter
+from lance_spark.spark.write.command import AGAIN
+from lance_spark.spark.write.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "list_namespaces": namespaces.list_namespaces,

@@ -25,7 +25,7 @@ from lance_spark.spark.catalog.spark_statements import (
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.options.known import ReadOptions
 from lance_spark.table.indexes.segment import kind_named
 
 _LOG = logging.getLogger("lance_spark")

@@ -31,11 +31,11 @@ from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.catalog.definition import Definition, declared_columns, location_of, options_of_each_write, shown_properties
 from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
+from lance_spark.spark.columns.types import stored, to_spark
 from lance_spark.spark.opened import open_version
-from lance_spark.spark.options import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.types import stored, to_spark
-from lance_spark.spark.writer import commit_empty
+from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.clones import dropping
 from lance_spark.table.versions.history import history

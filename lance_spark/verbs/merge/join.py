@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.schema.schema import Field, Schema, quoted
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.types import stored
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.merge.rows import When, ambiguous_row
 from lance_spark.table.changes.row_changes import DeltaPlan, RowPlan

@@ -28,8 +28,8 @@ from lance_spark.metadata.inserted_keys import names_column
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import by_fragment
 from lance_spark.schema.schema import Schema, quoted
-from lance_spark.spark.batches import Conversion
-from lance_spark.spark.types import promised, to_spark
+from lance_spark.spark.columns.batches import Conversion
+from lance_spark.spark.columns.types import promised, to_spark
 from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.scan.fragment_reader import FragmentReader

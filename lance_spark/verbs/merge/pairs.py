@@ -18,7 +18,7 @@ from lance_spark.errors import LanceError, SchemaMismatchError
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
-from lance_spark.spark.types import stored
+from lance_spark.spark.columns.types import stored
 from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, columns_of, equal_values

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 from lance_spark import Dataset
+from lance_spark.spark.read.stream_reader import LanceStreamReader
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.stream_reader import LanceStreamReader
 
 
 def write(uri: str, *ids: int) -> None:

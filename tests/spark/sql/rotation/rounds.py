@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.spark.types import to_spark
+from lance_spark.spark.columns.types import to_spark
 from tests.spark.plans import PUSH_DOWN, set_to
 from tests.spark.sql.rotation.commands import COPY, Command, Commands
 from tests.spark.sql.rotation.queries import RELATION, Queries

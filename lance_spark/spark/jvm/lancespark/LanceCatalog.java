@@ -1,0 +1,8 @@
+package lancespark;
+
+import lancespark.catalog.NamespaceCatalog;
+
+/** The catalog of lance tables, by the name that users set: spark.sql.catalog.lance=lancespark.LanceCatalog. */
+public class LanceCatalog extends NamespaceCatalog {
+  public LanceCatalog() {}
+}

@@ -1,0 +1,84 @@
+package lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+import lancespark.core.Answers;
+import lancespark.core.SparkInternals;
+import lancespark.protocol.Json;
+import lancespark.source.Source;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+
+/** Requests to lance_spark.spark.catalog.source, each in a Python process of the driver. */
+public class CatalogPython {
+  /** The name of the data source, as its Python class says. */
+  static final String SOURCE = "lance catalog";
+  private static final String PICKLED_CLASS = "\u0080\u0002clance_spark.spark.catalog.source\nCatalogSource\n.";
+  final Map settings;
+
+  /** `settings` are those of the catalog. */
+  CatalogPython(Map settings) { this.settings = settings; }
+
+  /** The class of the data source, found in the same packages as the format lance. */
+  private static UserDefinedPythonDataSource definition() {
+    UserDefinedPythonDataSource known = Source.unopened().source();
+    return Answers.to(new UserDefinedPythonDataSource(known.createPythonFunction(PICKLED_CLASS.getBytes(StandardCharsets.ISO_8859_1))));
+  }
+
+  /** A data source whose writer or reader serves a request. */
+  static PythonDataSourceV2 unopened() throws Exception {
+    PythonDataSourceV2 source = new PythonDataSourceV2();
+    source.setShortName(SOURCE);
+    SparkInternals.set(source, "source", definition());
+    SparkInternals.set(source, "bitmap$0", Boolean.TRUE);
+    return source;
+  }
+
+  CaseInsensitiveStringMap options(String operation, ObjectNode arguments) {
+    ObjectNode request = Json.object().put("operation", operation).put("id", UUID.randomUUID().toString());
+    request.set("settings", Json.texts(settings));
+    request.set("arguments", arguments);
+    return new CaseInsensitiveStringMap(Collections.singletonMap("request", Json.text(request)));
+  }
+
+  /** The answer to a request about a table. */
+  public JsonNode ask(String operation, ObjectNode arguments, Identifier id) {
+    arguments.set("id", Json.names(id));
+    return ask(operation, arguments, id, id.namespace());
+  }
+
+  /** The answer to a request about a namespace. */
+  public JsonNode ask(String operation, ObjectNode arguments, String[] namespace) {
+    arguments.set("id", Json.names(namespace));
+    return ask(operation, arguments, Identifier.of(namespace, ""), namespace);
+  }
+
+  /** The answer to a request. Errors name the table or the namespace. */
+  public JsonNode ask(String operation, ObjectNode arguments, Identifier id, String[] namespace) {
+    PythonDataSourceCreationResult result =
+        definition().createDataSourceInPython(SOURCE, options(operation, arguments), (scala.Option) scala.Option.empty());
+    JsonNode answer = Json.parse(result.schema().fields()[0].metadata().getString("answer"));
+    if (answer.has("error")) Platform.throwException(error(Json.at(answer, "error").asText(), Json.at(answer, "message").asText(), id, namespace));
+    return Json.at(answer, "value");
+  }
+
+  private static Throwable error(String kind, String message, Identifier id, String[] namespace) {
+    if (kind.equals("TableNotFoundError")) return new NoSuchTableException(id);
+    if (kind.equals("TableAlreadyExistsError")) return new TableAlreadyExistsException(id);
+    if (kind.equals("NamespaceNotFoundError")) return new NoSuchNamespaceException(namespace);
+    if (kind.equals("NamespaceAlreadyExistsError")) return new NamespaceAlreadyExistsException(namespace);
+    if (kind.equals("NamespaceNotEmptyError")) return new NonEmptyNamespaceException(namespace);
+    return new UnsupportedOperationException(message);
+  }
+}

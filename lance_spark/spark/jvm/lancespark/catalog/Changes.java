@@ -1,0 +1,64 @@
+package lancespark.catalog;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import lancespark.protocol.Json;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
+public class Changes {
+  public static ArrayNode json(TableChange[] changes) {
+    ArrayNode all = Json.array();
+    for (int i = 0; i < changes.length; i++) all.add(json(changes[i]));
+    return all;
+  }
+
+  public static ObjectNode json(TableChange change) {
+    ObjectNode json = Json.object().put("change", change.getClass().getSimpleName());
+    if (change instanceof TableChange.ColumnChange) json.set("path", Json.names(((TableChange.ColumnChange) change).fieldNames()));
+    if (change instanceof TableChange.AddColumn) add(json, (TableChange.AddColumn) change);
+    if (change instanceof TableChange.RenameColumn) json.put("to", ((TableChange.RenameColumn) change).newName());
+    if (change instanceof TableChange.UpdateColumnType) json.put("type", ((TableChange.UpdateColumnType) change).newDataType().json());
+    if (change instanceof TableChange.UpdateColumnNullability) json.put("nullable", ((TableChange.UpdateColumnNullability) change).nullable());
+    if (change instanceof TableChange.UpdateColumnComment) json.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
+    if (change instanceof TableChange.UpdateColumnDefaultValue) {
+      json.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
+    }
+    if (change instanceof TableChange.SetProperty) {
+      json.put("key", ((TableChange.SetProperty) change).property()).put("value", ((TableChange.SetProperty) change).value());
+    }
+    if (change instanceof TableChange.ClusterBy) json.set("columns", columns(((TableChange.ClusterBy) change).clusteringColumns()));
+    else if (change.getClass().getSimpleName().equals("ClusterBy")) json.set("columns", columns(ofDelta(change)));
+    if (change instanceof TableChange.RemoveProperty) json.put("key", ((TableChange.RemoveProperty) change).property());
+    return json;
+  }
+
+  /** The columns of CLUSTER BY in a session with the parser of Delta Lake, which has a change of its own for it. */
+  private static NamedReference[] ofDelta(TableChange change) {
+    try {
+      Object columns = change.getClass().getMethod("clusteringColumns", new Class[0]).invoke(change, new Object[0]);
+      return (NamedReference[]) CollectionConverters.asJava((scala.collection.Seq) columns).toArray(new NamedReference[0]);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The names of columns, quoted if they need it. */
+  static ArrayNode columns(NamedReference[] columns) {
+    ArrayNode all = Json.array();
+    for (int i = 0; i < columns.length; i++) all.add(columns[i].describe());
+    return all;
+  }
+
+  /** The new column as a field, in whose metadata Spark has its comment and default. */
+  private static void add(ObjectNode json, TableChange.AddColumn added) {
+    String[] path = added.fieldNames();
+    Column column = Column.create(path[path.length - 1], added.dataType(), added.isNullable(), added.comment(), added.defaultValue(), (String) null);
+    json.put("field", CatalogV2Util.v2ColumnsToStructType(new Column[] { column }).json());
+    if (added.position() != null) json.put("position", added.position().toString());
+  }
+}

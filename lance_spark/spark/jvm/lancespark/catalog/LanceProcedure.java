@@ -1,0 +1,229 @@
+package lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import lancespark.core.Session;
+import lancespark.protocol.Json;
+import lancespark.source.SessionEntry;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.spark.catalog.procedures has their signatures and their code. */
+public class LanceProcedure implements UnboundProcedure, BoundProcedure {
+  public static final String SYSTEM = "system";
+  private static JsonNode signatures = null;
+  private final NamespaceCatalog catalog;
+  private final String name;
+  private final JsonNode signature;
+  private final DataType interval;
+
+  /** `interval` is the type of the interval among the arguments, since Spark does not cast one such type to another. */
+  private LanceProcedure(NamespaceCatalog catalog, String name, JsonNode signature, DataType interval) {
+    this.catalog = catalog;
+    this.name = name;
+    this.signature = signature;
+    this.interval = interval;
+  }
+
+  private static synchronized JsonNode signatures(NamespaceCatalog catalog) {
+    if (signatures == null) signatures = catalog.python.ask("procedures", Json.object(), Identifier.of(new String[0], ""), new String[0]);
+    return signatures;
+  }
+
+  public static LanceProcedure named(NamespaceCatalog catalog, Identifier id) {
+    JsonNode all = signatures(catalog);
+    String name = id.name().toLowerCase(Locale.ROOT);
+    boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(SYSTEM);
+    if (!isOfSystem || !all.has(name)) {
+      throw new UnknownProcedure("there is no procedure " + id + "; there are " + String.join(", ", names(all)) + " in " + catalog.name() + "." + SYSTEM);
+    }
+    return new LanceProcedure(catalog, name, Json.at(all, name), DayTimeIntervalType.apply());
+  }
+
+  static Identifier[] all(NamespaceCatalog catalog) {
+    String[] names = names(signatures(catalog));
+    Identifier[] all = new Identifier[names.length];
+    for (int i = 0; i < all.length; i++) all[i] = Identifier.of(new String[] { SYSTEM }, names[i]);
+    return all;
+  }
+
+  private static String[] names(JsonNode signatures) {
+    List names = new ArrayList();
+    Iterator it = signatures.fieldNames();
+    while (it.hasNext()) names.add(it.next());
+    return (String[]) names.toArray(new String[names.size()]);
+  }
+
+  /** Procedures after which a table has other rows. */
+  private static final List CHANGING =
+      Arrays.asList(new String[] { "restore", "rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "merge_mem_wal" });
+
+  public String name() { return name; }
+  public String description() { return "the procedure " + name + " for lance tables"; }
+
+  public BoundProcedure bind(StructType input) {
+    StructField[] given = input.fields();
+    for (int i = 0; i < given.length; i++) {
+      if (given[i].dataType() instanceof DayTimeIntervalType) return new LanceProcedure(catalog, name, signature, given[i].dataType());
+    }
+    return this;
+  }
+
+  public boolean isDeterministic() { return false; }
+
+  public ProcedureParameter[] parameters() {
+    JsonNode given = Json.at(signature, "parameters");
+    ProcedureParameter[] all = new ProcedureParameter[given.size()];
+    for (int i = 0; i < all.length; i++) {
+      DataType type = DataType.fromDDL(Json.at(Json.at(given, i), 1).asText());
+      ProcedureParameter.Builder builder =
+          ProcedureParameter.in(Json.at(Json.at(given, i), 0).asText(), type instanceof DayTimeIntervalType ? interval : type);
+      if (i >= Json.at(signature, "required").asInt()) builder.defaultValue("NULL");
+      all[i] = builder.build();
+    }
+    return all;
+  }
+
+  public Iterator call(InternalRow input) {
+    ProcedureParameter[] parameters = parameters();
+    ObjectNode values = Json.object();
+    for (int i = 1; i < parameters.length; i++) values.set(parameters[i].name(), Values.json(input, i, parameters[i].dataType()));
+    if (input.isNullAt(0)) throw new IllegalArgumentException("the argument table is null, expected the name or path of a table");
+    String table = input.getUTF8String(0).toString();
+    Identifier entry = entry(table);
+    ObjectNode place = entry == null ? place(table) : inSession(entry);
+    return Collections.singletonList(new Rows(columns(), rows(place, values, entry == null ? nameOf(place) : nameOf(entry)))).iterator();
+  }
+
+  public StructType columns() { return StructType.fromDDL(Json.at(signature, "columns").asText()); }
+
+  /**
+   * The rows that the procedure returns for a table at a place, with these arguments. If it changes rows, those that Spark has cached of the table
+   * with this name (null: it has none) are read anew.
+   */
+  public JsonNode rows(ObjectNode place, ObjectNode values, String table) {
+    JsonNode rows = called(place, values);
+    if (table == null || !CHANGING.contains(name)) return rows;
+    try {
+      org.apache.spark.sql.classic.SparkSession session = Session.active();
+      if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);
+    } catch (Exception e) {
+      Session.LOG.warn("the change of " + table + " is there, but rows that Spark has cached may not show it", e);
+    }
+    return rows;
+  }
+
+  /** The name of the table at a place in this catalog, as in SQL; null for a path. */
+  public String nameOf(ObjectNode place) {
+    JsonNode names = Json.at(place, "id");
+    boolean isPath = names == null || names.size() == 1 && Json.at(names, 0).asText().indexOf('/') >= 0;
+    if (isPath) return null;
+    StringBuilder table = new StringBuilder(quoted(catalog.name()));
+    for (int i = 0; i < names.size(); i++) table.append('.').append(quoted(Json.at(names, i).asText()));
+    return table.toString();
+  }
+
+  /** The name of a table of the session catalog, as in SQL. */
+  public static String nameOf(Identifier id) { return quoted("spark_catalog") + "." + quoted(id.namespace()[0]) + "." + quoted(id.name()); }
+
+  private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
+
+  private JsonNode called(ObjectNode place, ObjectNode values) {
+    ObjectNode request = Json.object().put("name", name);
+    request.set("place", place);
+    request.set("arguments", values);
+    JsonNode rows = ask(request);
+    int stages = Json.at(signature, "stages").asInt();
+    if (stages == 0) return rows;
+    ObjectNode job = Json.object().put("version", rows.asLong());
+    ArrayNode done = Json.array();
+    for (int i = 0; i < stages; i++) done.add(results((ObjectNode) request.deepCopy().put("version", rows.asLong()).set("results", done.deepCopy())));
+    job.set("results", done);
+    return ask((ObjectNode) request.set("job", job));
+  }
+
+  private JsonNode ask(ObjectNode request) {
+    Identifier id = Identifier.of(new String[0], Json.at(request, "place").toString());
+    JsonNode names = Json.at(Json.at(request, "place"), "id");
+    if (names != null) {
+      String[] namespace = new String[names.size() - 1];
+      for (int i = 0; i < namespace.length; i++) namespace[i] = Json.at(names, i).asText();
+      id = Identifier.of(namespace, Json.at(names, namespace.length).asText());
+    }
+    return catalog.python.ask("call", request.deepCopy(), id, id.namespace());
+  }
+
+  /** The results of the tasks on the executors, in base64. */
+  private ArrayNode results(ObjectNode arguments) {
+    try {
+      StructType schema = new StructType().add("result", DataTypes.BinaryType, false);
+      CaseInsensitiveStringMap options = catalog.python.options("tasks", arguments);
+      PythonDataSourceV2 source = CatalogPython.unopened();
+      source.getOrCreateDataSourceInPython(CatalogPython.SOURCE, options, (scala.Option) scala.Option.empty());
+      PythonTable table = new PythonTable(source, CatalogPython.SOURCE, schema);
+      LogicalPlan relation = DataSourceV2Relation$.MODULE$.create(table, (scala.Option) scala.Option.empty(), (scala.Option) scala.Option.empty());
+      List rows = org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(Session.active(), relation).collectAsList();
+      ArrayNode results = Json.array();
+      for (int i = 0; i < rows.size(); i++) results.add(Base64.getEncoder().encodeToString((byte[]) ((Row) rows.get(i)).get(0)));
+      return results;
+    } catch (Throwable t) {
+      Platform.throwException(t);
+      return null;
+    }
+  }
+
+  /** A table by its path, or by its name as in SQL in this catalog. */
+  private ObjectNode place(String table) {
+    ObjectNode place = Json.object();
+    if (isPath(table)) return (ObjectNode) place.set("id", Json.array().add(table));
+    List parts = parts(table);
+    CatalogManager manager = Session.active().sessionState().catalogManager();
+    boolean isCurrent = manager.currentCatalog().name().equals(catalog.name());
+    if (parts.size() > 1 && parts.get(0).equals(catalog.name())) parts.remove(0);
+    else if (parts.size() == 1 && isCurrent && ((String) parts.get(0)).indexOf('/') < 0) parts.addAll(0, Arrays.asList(manager.currentNamespace()));
+    return (ObjectNode) place.set("id", Json.names((String[]) parts.toArray(new String[parts.size()])));
+  }
+
+  /** The entry in the session catalog of a table that is named after `spark_catalog`; null for other tables. */
+  private static Identifier entry(String table) {
+    List parts = isPath(table) ? Collections.emptyList() : parts(table);
+    if (parts.size() < 2 || !parts.get(0).equals("spark_catalog")) return null;
+    String database = parts.size() == 2 ? "default" : (String) parts.get(1);
+    return Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1));
+  }
+
+  private static ObjectNode inSession(Identifier entry) {
+    try {
+      return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(SessionEntry.of(entry))));
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+
+  private static boolean isPath(String table) { return table.indexOf('/') >= 0 && table.indexOf('`') < 0; }
+
+  private static List parts(String table) {
+    try {
+      return new ArrayList(CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(table)));
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+}

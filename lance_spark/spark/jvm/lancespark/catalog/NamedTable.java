@@ -1,0 +1,83 @@
+package lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.*;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import lancespark.protocol.Json;
+import lancespark.source.Source;
+import lancespark.table.LanceTable;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+
+/** A table of a NamespaceCatalog, pinned to the version that was loaded. */
+public class NamedTable extends LanceTable {
+  /** Options with which Spark has loaded the table. */
+  private static final List LOADED = Arrays.asList(new String[] { "versionasof", "timestampasof" });
+  private final PythonTable inner;
+  private final Map properties;
+
+  /** `loaded` is the answer of lance_spark.spark.catalog.tables.load. */
+  NamedTable(String name, JsonNode loaded) { this(inner(loaded, Session.FORMAT), name, Json.texts(Json.at(loaded, "options")), loaded); }
+
+  private NamedTable(PythonTable inner, String name, Map options, JsonNode loaded) {
+    super(inner, name, options);
+    this.inner = inner;
+    this.properties = Json.texts(Json.at(loaded, "properties"));
+  }
+
+  /** Spark's table of the pickled source in an answer of lance_spark.spark.catalog.tables.load. */
+  static PythonTable inner(JsonNode loaded, String format) {
+    try {
+      StructType schema = (StructType) DataType.fromJson(Json.at(loaded, "schema").asText());
+      byte[] pickle = Base64.getDecoder().decode(Json.at(loaded, "source").asText());
+      PythonDataSourceV2 source = Source.unopened();
+      SparkInternals.set(source, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, schema));
+      return new PythonTable(source, format, schema);
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+
+  /** The table with more properties. */
+  private NamedTable(NamedTable table, Map more) {
+    super(table);
+    this.inner = table.inner;
+    this.properties = new LinkedHashMap(table.properties);
+    this.properties.putAll(more);
+  }
+
+  public Table detailed(CatalogPlugin catalog, Identifier id) { return new NamedTable(this, ((NamespaceCatalog) catalog).details(id)); }
+
+  public Map properties() { return properties; }
+
+  public Set capabilities() {
+    Set capabilities = super.capabilities();
+    capabilities.add(TableCapability.OVERWRITE_BY_FILTER);
+    capabilities.add(TableCapability.OVERWRITE_DYNAMIC);
+    addEvolution(capabilities);
+    return capabilities;
+  }
+
+  /** A statement with options of its own opens the table again. */
+  public Source source(CaseInsensitiveStringMap options) {
+    Map given = new HashMap();
+    Iterator it = options.asCaseSensitiveMap().entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (!LOADED.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) given.put(option.getKey(), option.getValue());
+    }
+    CaseInsensitiveStringMap all = super.source(new CaseInsensitiveStringMap(given)).options;
+    return new Source(given.isEmpty() ? inner : new PythonTable(Source.unopened(), Session.FORMAT, schema()), all, false);
+  }
+}

@@ -1,0 +1,177 @@
+package lancespark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import lancespark.core.Features;
+import lancespark.core.Session;
+import lancespark.protocol.Json;
+import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A catalog of lance tables in a namespace, `lance.ns.t`, or at paths, `lance.`/path``. It is set up by `lance_spark.catalog`, or by
+ * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
+ */
+public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+  /** The property with the columns of CLUSTER BY (lance_spark.table.compaction.cluster). */
+  private static final String CLUSTERING = "lance_spark.clustering";
+  private String name;
+  public CatalogPython python;
+
+  public NamespaceCatalog() {}
+
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    String complaint = Features.complaint("catalog");
+    if (!complaint.isEmpty()) throw new UnsupportedOperationException("the catalog " + name + " cannot be used: " + complaint);
+    this.name = name;
+    this.python = new CatalogPython(options.asCaseSensitiveMap());
+  }
+
+  /** A catalog without a namespace, for tables that are named by their options. */
+  public static NamespaceCatalog ofPaths() {
+    NamespaceCatalog none = new NamespaceCatalog();
+    none.initialize(Session.FORMAT, new CaseInsensitiveStringMap(new HashMap()));
+    return none;
+  }
+
+  public String name() { return name; }
+
+  /** The settings of the catalog, for lance_spark.verbs.target. */
+  public Map settings() { return python.settings; }
+
+  public Set capabilities() { return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE); }
+
+  public Table loadTable(Identifier id) { return load(id, Json.object()); }
+
+  /** `version` is a number or a tag. */
+  public Table loadTable(Identifier id, String version) { return load(id, Json.object().put("version", version)); }
+
+  /** No version is later than the year 9999, which is the last one that Python knows. */
+  public Table loadTable(Identifier id, long micros) {
+    micros = Math.min(micros, 253402300799999999L);
+    java.time.Instant instant = java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000);
+    return load(id, Json.object().put("timestamp", instant.toString()));
+  }
+
+  /** A metadata table such as `t.files` is Spark's own table of a Python source. */
+  private Table load(Identifier id, ObjectNode arguments) {
+    JsonNode loaded = python.ask("load", arguments, id);
+    return loaded.has("metadata") ? NamedTable.inner(loaded, "lance_metadata") : new NamedTable(name + "." + id, loaded);
+  }
+
+  /** False for a table whose files are gone, so that CREATE TABLE can make it again. */
+  public boolean tableExists(Identifier id) { return python.ask("exists", Json.object(), id).asBoolean(); }
+
+  /** What DESCRIBE EXTENDED shows besides the properties of a table. */
+  public Map details(Identifier id) { return Json.texts(python.ask("details", Json.object(), id)); }
+
+  public Identifier[] listTables(String[] namespace) {
+    JsonNode names = python.ask("list_tables", Json.object(), namespace);
+    Identifier[] all = new Identifier[names.size()];
+    for (int i = 0; i < all.length; i++) all[i] = Identifier.of(namespace, Json.at(names, i).asText());
+    return all;
+  }
+
+  /** What a statement says of a new table. */
+  static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
+    ObjectNode texts = Json.texts(properties);
+    for (int i = 0; i < partitions.length; i++) {
+      if (!partitions[i].name().equals("cluster_by")) {
+        throw new UnsupportedOperationException("lance tables have no partitions or buckets: leave out PARTITIONED BY and CLUSTERED BY, or use CLUSTER BY");
+      }
+      ObjectNode clustering = Json.object();
+      clustering.set("columns", Changes.columns(partitions[i].references()));
+      texts.put(CLUSTERING, Json.text(clustering));
+    }
+    ObjectNode definition = Json.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
+    definition.set("properties", texts);
+    return definition;
+  }
+
+  /** Returns null: Spark loads the table when it needs it. */
+  public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    python.ask("create", definition(columns, partitions, properties), id);
+    return null;
+  }
+
+  public StagedTable stageCreate(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    ObjectNode definition = definition(columns, partitions, properties);
+    ObjectNode arguments = Json.object();
+    arguments.set("properties", Json.at(definition, "properties"));
+    boolean declared = Json.at(python.ask("stage", arguments, id), "declared").asBoolean();
+    return new StagedLanceTable(this, id, definition, false, declared);
+  }
+
+  public StagedTable stageReplace(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    loadTable(id);
+    return replacement(id, columns, partitions, properties);
+  }
+
+  private StagedTable replacement(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    return new StagedLanceTable(this, id, definition(columns, partitions, properties), true, false);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    return tableExists(id) ? replacement(id, columns, partitions, properties) : stageCreate(id, columns, partitions, properties);
+  }
+
+  /** Returns null: Spark loads the table when it needs it. */
+  public Table alterTable(Identifier id, TableChange... changes) {
+    ObjectNode place = Json.object(), request = Json.object();
+    place.set("id", Json.names(id));
+    request.set("place", place);
+    request.set("changes", Changes.json(changes));
+    python.ask("alter", request, id, id.namespace());
+    return null;
+  }
+
+  public boolean dropTable(Identifier id) { return python.ask("drop", Json.object().put("purge", false), id).asBoolean(); }
+  public boolean purgeTable(Identifier id) { return python.ask("drop", Json.object().put("purge", true), id).asBoolean(); }
+
+  /** Spark leaves the name of the catalog in the new name. */
+  public void renameTable(Identifier id, Identifier to) {
+    String[] namespace = to.namespace();
+    boolean isFull = namespace.length > 0 && namespace[0].equals(name);
+    if (isFull) namespace = (String[]) Arrays.copyOfRange(namespace, 1, namespace.length);
+    ObjectNode arguments = Json.object();
+    arguments.set("to", Json.names(Identifier.of(namespace, to.name())));
+    python.ask("rename", arguments, id);
+  }
+
+  public String[][] listNamespaces() { return listNamespaces(new String[0]); }
+
+  public String[][] listNamespaces(String[] namespace) {
+    JsonNode names = python.ask("list_namespaces", Json.object(), namespace);
+    String[][] all = new String[names.size()][];
+    for (int i = 0; i < all.length; i++) {
+      all[i] = (String[]) Arrays.copyOf(namespace, namespace.length + 1);
+      all[i][namespace.length] = Json.at(names, i).asText();
+    }
+    return all;
+  }
+
+  public Map loadNamespaceMetadata(String[] namespace) { return Json.texts(python.ask("describe_namespace", Json.object(), namespace)); }
+
+  public void createNamespace(String[] namespace, Map metadata) {
+    ObjectNode arguments = Json.object();
+    Map properties = new HashMap(metadata);
+    properties.remove(TableCatalog.PROP_OWNER);
+    arguments.set("properties", Json.texts(properties));
+    python.ask("create_namespace", arguments, namespace);
+  }
+
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    throw new UnsupportedOperationException("the properties of a namespace are set when it is created; lance namespaces cannot change them");
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
+    python.ask("drop_namespace", Json.object().put("cascade", cascade), namespace);
+    return true;
+  }
+
+  public UnboundProcedure loadProcedure(Identifier id) { return LanceProcedure.named(this, id); }
+  public Identifier[] listProcedures(String[] namespace) { return LanceProcedure.all(this); }
+}

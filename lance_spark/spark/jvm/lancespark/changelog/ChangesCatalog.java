@@ -1,0 +1,106 @@
+package lancespark.changelog;
+
+import java.util.*;
+import lancespark.catalog.NamedTable;
+import lancespark.catalog.NamespaceCatalog;
+import lancespark.source.Source;
+import lancespark.table.LanceTable;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
+import org.apache.spark.sql.connector.catalog.ChangelogRange;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A catalog with what Spark 4.2 and newer ask of one. Its tables have changes in Spark's own words, `SELECT * FROM t CHANGES FROM VERSION 3`: the
+ * change feed with other options. New tables have constraints, or the columns of another table.
+ */
+public class ChangesCatalog extends NamespaceCatalog {
+  /** What Spark says in the context, among the options too. */
+  private static final List IN_CONTEXT = Arrays.asList(new String[] { "startingversion", "endingversion", "startingtimestamp", "endingtimestamp",
+      "startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates" });
+
+  public ChangesCatalog() {}
+
+  public Set capabilities() {
+    Set all = EnumSet.copyOf(super.capabilities());
+    all.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
+    return all;
+  }
+
+  public Table createTable(Identifier id, TableInfo info) { return createTable(id, info.columns(), info.partitions(), Constraints.properties(info)); }
+
+  /** The columns are those of the other table, with its constraints if it is a lance table of a catalog. */
+  public Table createTableLike(Identifier id, TableInfo info, Table source) {
+    Map properties = Constraints.properties(info);
+    if (source instanceof NamedTable) {
+      Iterator own = ((NamedTable) source).properties().entrySet().iterator();
+      while (own.hasNext()) {
+        Map.Entry property = (Map.Entry) own.next();
+        if (Constraints.isOne((String) property.getKey())) properties.put(property.getKey(), property.getValue());
+      }
+    }
+    Column[] columns = info.columns().length > 0 ? info.columns() : source.columns();
+    return createTable(id, columns, info.partitions(), properties);
+  }
+
+  public StagedTable stageCreate(Identifier id, TableInfo info) {
+    return stageCreate(id, info.columns(), info.partitions(), Constraints.properties(info));
+  }
+
+  public StagedTable stageReplace(Identifier id, TableInfo info) {
+    return stageReplace(id, info.columns(), info.partitions(), Constraints.properties(info));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier id, TableInfo info) {
+    return stageCreateOrReplace(id, info.columns(), info.partitions(), Constraints.properties(info));
+  }
+
+  public Changelog loadChangelog(Identifier id, ChangelogContext context, CaseInsensitiveStringMap given) {
+    Table table = loadTable(id);
+    if (!(table instanceof LanceTable)) throw new UnsupportedOperationException(id + " is a table about a table, which has no changes");
+    Map options = new HashMap(((LanceTable) table).source(CaseInsensitiveStringMap.empty()).options.asCaseSensitiveMap());
+    Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (!IN_CONTEXT.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) options.put(option.getKey(), option.getValue());
+    }
+    options.put(Source.FEED, "true");
+    options.put("computeUpdates", "" + context.computeUpdates());
+    if (context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES) options.put("netChanges", "true");
+    addRange(context.range(), options);
+    return new LanceChangelog(table.name(), new CaseInsensitiveStringMap(options));
+  }
+
+  /** The bounds as those of the change feed, which are inclusive. A time has microseconds. */
+  private static void addRange(ChangelogRange range, Map options) {
+    int after = range.startingBoundInclusive() ? 0 : 1, before = range.endingBoundInclusive() ? 0 : 1;
+    if (range instanceof ChangelogRange.VersionRange) {
+      ChangelogRange.VersionRange versions = (ChangelogRange.VersionRange) range;
+      options.put("startingVersion", moved(versions.startingVersion(), after));
+      if (versions.endingVersion().isPresent()) options.put("endingVersion", moved((String) versions.endingVersion().get(), -before));
+    }
+    if (range instanceof ChangelogRange.TimestampRange) {
+      ChangelogRange.TimestampRange times = (ChangelogRange.TimestampRange) range;
+      options.put("startingTimestamp", time(times.startingTimestamp() + after));
+      if (times.endingTimestamp().isPresent()) options.put("endingTimestamp", time(((Long) times.endingTimestamp().get()).longValue() - before));
+    }
+  }
+
+  private static String moved(String version, int by) {
+    try {
+      return "" + (Long.parseLong(version.trim()) + by);
+    } catch (NumberFormatException e) {
+      throw new IllegalArgumentException("CHANGES takes the numbers of versions, not " + version);
+    }
+  }
+
+  private static String time(long micros) {
+    return java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000).toString();
+  }
+}

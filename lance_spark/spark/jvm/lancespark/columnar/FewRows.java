@@ -1,0 +1,106 @@
+package lancespark.columnar;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.arrow.ArrowConverters$;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The first rows of a task that writes. If they are all, and few, they go to the driver in the commit message, and the process that commits
+ * writes them: a worker for them would take longer than all the rest of a small write.
+ */
+final class FewRows {
+  private static final int ROWS = 100;
+  private static final long BYTES = 1 << 14;
+  /** Of a row whose size is unknown. */
+  private static final long ROW_BYTES = 1 << 10;
+  /** In the order of the report: lance_spark.spark.workers.metrics. */
+  private static final int NUMBERS = 8, ROWS_AT = 2, DELETED_AT = 5, INSERTED_AT = 7;
+  /** The column of Spark's delta rows with numbers from 1 on: delete, update, insert, insert again. If a MERGE only inserts rows, it is not there. */
+  private static final String OPERATION = "__row_operation";
+  private final List rows = new ArrayList();
+  private final Iterator rest;
+  private final boolean all;
+
+  FewRows(Iterator source) {
+    long bytes = 0;
+    while (rows.size() < ROWS && bytes < BYTES && source.hasNext()) {
+      // Spark uses the object again for the next row.
+      InternalRow row = ((InternalRow) source.next()).copy();
+      rows.add(row);
+      bytes += row instanceof UnsafeRow ? ((UnsafeRow) row).getSizeInBytes() : ROW_BYTES;
+    }
+    rest = source;
+    all = rows.size() < ROWS && bytes < BYTES;
+  }
+
+  /** True if there are no others. */
+  boolean areAll() { return all; }
+
+  /** All rows of the task. */
+  Iterator iterator() { return new Chain(rows.iterator(), rest); }
+
+  /** A pickle of lance_spark.spark.write.writer.RowsMessage, in protocol 3. */
+  WriterCommitMessage message(StructType schema, boolean areChanges) throws IOException {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    out.write(new byte[] { (byte) 0x80, 3 });
+    out.write("clance_spark.spark.write.writer\nRowsMessage\n".getBytes(StandardCharsets.US_ASCII));
+    writeSized(out, stream(schema));
+    writeSized(out, report(schema, areChanges));
+    out.write(new byte[] { (byte) 0x86, 'R', '.' });
+    return new PythonWriterCommitMessage(out.toByteArray());
+  }
+
+  /** The rows in Arrow's stream format; empty if there are none. */
+  private byte[] stream(StructType schema) {
+    if (rows.isEmpty()) return new byte[0];
+    scala.collection.Iterator source = CollectionConverters.asScala(rows.iterator());
+    return (byte[]) ArrowConverters$.MODULE$.toBatchWithSchemaIterator(source, schema, ROWS, Long.MAX_VALUE, "UTC", false, false).next();
+  }
+
+  /** The rows, and the files that they will be in. Of delta rows, updated ones are in one file, inserted ones in another, deleted ones in none. */
+  private byte[] report(StructType schema, boolean areChanges) throws IOException {
+    long[] numbers = new long[NUMBERS];
+    int operation = Arrays.asList(schema.fieldNames()).indexOf(OPERATION);
+    for (int i = 0; areChanges && i < rows.size(); i++) {
+      int kind = operation < 0 ? INSERTED_AT : ((InternalRow) rows.get(i)).getInt(operation);
+      numbers[Math.min(DELETED_AT + kind - 1, INSERTED_AT)]++;
+    }
+    long moved = numbers[DELETED_AT + 1];
+    numbers[ROWS_AT] = rows.size() - numbers[DELETED_AT];
+    numbers[0] = (moved > 0 ? 1 : 0) + (numbers[ROWS_AT] > moved ? 1 : 0);
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    out.write("LanceWritten:".getBytes(StandardCharsets.US_ASCII));
+    for (int i = 0; i < NUMBERS; i++) for (int shift = 0; shift < 64; shift += 8) out.write((int) (numbers[i] >> shift));
+    return out.toByteArray();
+  }
+
+  private static void writeSized(ByteArrayOutputStream out, byte[] bytes) throws IOException {
+    out.write('B');
+    for (int shift = 0; shift < 32; shift += 8) out.write(bytes.length >> shift);
+    out.write(bytes);
+  }
+
+  private static final class Chain implements Iterator {
+    private final Iterator first, second;
+
+    Chain(Iterator first, Iterator second) {
+      this.first = first;
+      this.second = second;
+    }
+
+    public boolean hasNext() { return first.hasNext() || second.hasNext(); }
+    public Object next() { return first.hasNext() ? first.next() : second.next(); }
+    public void remove() { throw new UnsupportedOperationException(); }
+  }
+}

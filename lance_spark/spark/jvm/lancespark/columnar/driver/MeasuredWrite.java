@@ -1,0 +1,43 @@
+package lancespark.columnar.driver;
+
+import lancespark.columnar.TaskValue;
+import lancespark.protocol.Marks;
+import lancespark.table.RowLevelWrite;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+
+/** A write with metrics: what its tasks have written, from their commit messages. It stays on the driver. */
+class MeasuredWrite implements Write {
+  private static final byte[] MARK = Marks.mark("LanceWritten:");
+  private final Write inner;
+  private final boolean isRowLevel;
+  private final long[] written = new long[Metrics.WRITTEN.length];
+
+  MeasuredWrite(Write inner) {
+    this.inner = inner;
+    this.isRowLevel = inner instanceof RowLevelWrite;
+  }
+
+  public String description() { return inner.description(); }
+  public String toString() { return inner.toString(); }
+  public BatchWrite toBatch() { return new MeasuredBatch(this, inner.toBatch()); }
+  public CustomMetric[] supportedCustomMetrics() { return Metrics.ofWrite(inner.supportedCustomMetrics(), isRowLevel); }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    CustomMetric[] shown = Metrics.ofWrite(new CustomMetric[0], isRowLevel);
+    CustomTaskMetric[] values = new CustomTaskMetric[shown.length];
+    for (int i = 0; i < values.length; i++) values[i] = new TaskValue(shown[i].name(), written[i]);
+    return values;
+  }
+
+  /** Adds what a task has written. */
+  void add(WriterCommitMessage message) {
+    if (!(message instanceof PythonWriterCommitMessage)) return;
+    long[] values = Marks.integers(((PythonWriterCommitMessage) message).pickledMessage(), MARK, written.length);
+    for (int i = 0; values != null && i < written.length; i++) written[i] += values[i];
+  }
+}

@@ -1,0 +1,30 @@
+package lancespark.core;
+
+import java.util.*;
+import org.apache.spark.sql.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The session in which a plan is made, and what its settings and its log are called. */
+public final class Session {
+  /** The name of the format. */
+  public static final String FORMAT = "lance";
+  /** The name of the rule that pushes columns and conditions down. Users exclude it by this name. */
+  public static final String PUSH_DOWN = "lance_spark.LancePlanner";
+  public static final Logger LOG = LoggerFactory.getLogger("lance_spark");
+  private static final String EXCLUDED = "spark.sql.optimizer.excludedRules";
+
+  private Session() {}
+
+  public static org.apache.spark.sql.classic.SparkSession active() {
+    return (org.apache.spark.sql.classic.SparkSession) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
+  }
+
+  /** True if the session excludes the rule of this name. */
+  public static boolean isExcluded(String rule) {
+    return Arrays.asList(SparkSession.active().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(rule);
+  }
+
+  /** True if a scan takes columns only: analysis, which cannot be excluded, has replaced its table. */
+  public static boolean isPushDownExcluded() { return isExcluded(PUSH_DOWN); }
+}

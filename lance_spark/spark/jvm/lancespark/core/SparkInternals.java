@@ -1,0 +1,80 @@
+package lancespark.core;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.Arrays;
+
+/** The only code, besides CatalogInstall, that accesses private fields of Spark. Features lists them, and the arguments of case classes. */
+public class SparkInternals {
+  public static Object get(Object object, String field) throws Exception { return accessible(object, field).get(object); }
+  public static void set(Object object, String field, Object value) throws Exception { accessible(object, field).set(object, value); }
+
+  private static Field accessible(Object object, String name) throws Exception {
+    for (Class type = object.getClass(); type != null; type = type.getSuperclass()) {
+      if (!Features.declares(type, name)) continue;
+      Field field = type.getDeclaredField(name);
+      field.setAccessible(true);
+      return field;
+    }
+    throw new NoSuchFieldException(object.getClass().getName() + "." + name);
+  }
+
+  /** The constructor arguments of a case class. */
+  public static Object[] arguments(scala.Product value) {
+    Object[] all = new Object[value.productArity()];
+    for (int i = 0; i < all.length; i++) all[i] = value.productElement(i);
+    return all;
+  }
+
+  /** An argument by name, since versions differ in the number of arguments. */
+  public static Object argument(scala.Product value, String name) { return value.productElement(position(value, name)); }
+
+  /** A copy of a case class with one argument replaced; a plan node keeps its tags. */
+  public static scala.Product with(scala.Product value, String name, Object argument) {
+    Object[] all = arguments(value);
+    all[position(value, name)] = argument;
+    return copy(value, all);
+  }
+
+  public static scala.Product copy(scala.Product value, Object[] arguments) {
+    try {
+      Method[] methods = value.getClass().getMethods();
+      for (int i = 0; i < methods.length; i++) {
+        boolean copies = methods[i].getName().equals("makeCopy") && methods[i].getParameterTypes().length == 1;
+        if (copies) return (scala.Product) methods[i].invoke(value, new Object[] { arguments });
+      }
+      return (scala.Product) value.getClass().getConstructors()[0].newInstance(arguments);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The result of a method of a companion object: its first arguments are given, versions differ in the others, which are Spark's defaults. */
+  public static Object made(Object companion, String name, Object[] given) throws Exception {
+    Method[] methods = companion.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (!methods[i].getName().equals(name)) continue;
+      Object[] all = Arrays.copyOf(given, methods[i].getParameterTypes().length);
+      for (int k = given.length; k < all.length; k++) {
+        all[k] = companion.getClass().getMethod(name + "$default$" + (k + 1), new Class[0]).invoke(companion, new Object[0]);
+      }
+      return methods[i].invoke(companion, all);
+    }
+    throw new NoSuchMethodException(companion.getClass().getName() + "." + name);
+  }
+
+  /** The result of a method that not all versions have; null if this one lacks it. */
+  public static Object callIfThere(Object object, String name, Object[] arguments) throws Exception {
+    Method[] methods = object.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      boolean calls = methods[i].getName().equals(name) && methods[i].getParameterTypes().length == arguments.length;
+      if (calls) return methods[i].invoke(object, arguments);
+    }
+    return null;
+  }
+
+  private static int position(scala.Product value, String name) {
+    for (int i = 0; i < value.productArity(); i++) if (value.productElementName(i).equals(name)) return i;
+    throw new IllegalStateException(value.getClass().getName() + " has no argument " + name);
+  }
+}

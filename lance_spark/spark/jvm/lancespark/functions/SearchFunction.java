@@ -1,0 +1,125 @@
+package lancespark.functions;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.*;
+import lancespark.core.Session;
+import lancespark.source.SessionEntry;
+import lancespark.source.Source;
+import lancespark.table.LanceTable;
+import lancespark.table.WholeTable;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters$;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The table functions that search a table, or return its changes. Their first argument, or the one named `table`, is a path or the name of a table or view. What the
+ * others mean is known in Python, see lance_spark.spark.read.table_function.
+ */
+public class SearchFunction implements scala.Function1 {
+  private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
+      "lance_changes", "table_changes" };
+  private static final String TABLE = "table";
+  private final String name;
+
+  public SearchFunction() { this(NAMES[0]); }
+
+  private SearchFunction(String name) { this.name = name; }
+
+  public Object apply(Object arguments) {
+    List positional = new ArrayList();
+    Map named = new LinkedHashMap();
+    Iterator it = CollectionConverters.asJava((scala.collection.immutable.Seq) arguments).iterator();
+    while (it.hasNext()) {
+      Expression argument = (Expression) it.next();
+      boolean isNamed = argument instanceof NamedArgumentExpression;
+      Expression value = isNamed ? ((NamedArgumentExpression) argument).value() : argument;
+      String shown = isNamed ? ((NamedArgumentExpression) argument).key() : "argument " + (positional.size() + 1);
+      if (!value.foldable()) throw new IllegalArgumentException("the " + shown + " of " + name + " must be a constant");
+      Object found = plain(CatalystTypeConverters$.MODULE$.convertToScala(value.eval(null), value.dataType()));
+      if (isNamed) named.put(shown.toLowerCase(Locale.ROOT), found);
+      else positional.add(found);
+    }
+    Object table = positional.isEmpty() ? named.get(TABLE) : positional.get(0);
+    if (table == null) throw new IllegalArgumentException(name + " needs the table: its path or its name");
+    Map options = options(table.toString());
+    options.put(Source.CALL, json(positional, named));
+    LanceTable found = LanceTable.reopened(new CaseInsensitiveStringMap(options));
+    return DataSourceV2Relation$.MODULE$.create(found, scala.Option.empty(), scala.Option.empty());
+  }
+
+  private String json(List positional, Map named) {
+    Map call = new HashMap();
+    call.put("name", name);
+    call.put("positional", positional);
+    call.put("named", named);
+    try {
+      // Python reads NaN and Infinity as numbers.
+      return new ObjectMapper().writer().without(JsonWriteFeature.WRITE_NAN_AS_STRINGS).with(JsonWriteFeature.ESCAPE_NON_ASCII).writeValueAsString(call);
+    } catch (JsonProcessingException e) {
+      throw new IllegalArgumentException(e.getMessage());
+    }
+  }
+
+  /** A value of Scala as one that Jackson knows. */
+  private static Object plain(Object value) {
+    if (value instanceof scala.math.BigDecimal) return ((scala.math.BigDecimal) value).bigDecimal();
+    if (value instanceof java.sql.Timestamp) return ((java.sql.Timestamp) value).toInstant().toString();
+    if (value == null || value instanceof Number || value instanceof Boolean) return value;
+    if (!(value instanceof scala.collection.Seq)) return value.toString();
+    List out = new ArrayList();
+    Iterator it = CollectionConverters.asJava((scala.collection.Seq) value).iterator();
+    while (it.hasNext()) out.add(plain(it.next()));
+    return out;
+  }
+
+  /** The options of a read of the table: of a path, or those of a table or a view of one. */
+  private Map options(String table) {
+    Map options = new HashMap();
+    if (table.indexOf('/') >= 0 || table.indexOf('\\') >= 0) {
+      options.put("path", table);
+      return options;
+    }
+    try {
+      DataSourceV2Relation relation = relation(table);
+      if (relation != null) {
+        options.putAll(options(relation));
+        return options;
+      }
+    } catch (Exception e) {
+      org.apache.spark.unsafe.Platform.throwException(e);
+    }
+    throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns and rows of one, which " + table + " is not");
+  }
+
+  /** The lance table with a name, or that of a view of all its columns and rows; null for others. */
+  public static DataSourceV2Relation relation(String table) {
+    return WholeTable.of(Session.active().table(table).queryExecution().analyzed());
+  }
+
+  /** The options of a read of a lance table. */
+  public static Map options(DataSourceV2Relation relation) throws Exception {
+    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
+    if (relation.table() instanceof LanceTable) stored = ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
+    return SessionEntry.withoutLost(stored == null ? relation.options().asCaseSensitiveMap() : stored);
+  }
+
+  static void addTo(SparkSessionExtensions extensions) {
+    for (int i = 0; i < NAMES.length; i++) {
+      ExpressionInfo info = new ExpressionInfo(SearchFunction.class.getName(), NAMES[i]);
+      extensions.injectTableFunction(new scala.Tuple3(new FunctionIdentifier(NAMES[i]), info, new SearchFunction(NAMES[i])));
+    }
+  }
+
+  static void addTo(org.apache.spark.sql.classic.SparkSession session) {
+    for (int i = 0; i < NAMES.length; i++) LanceScanFunction.add(session, NAMES[i], new SearchFunction(NAMES[i]));
+  }
+}

@@ -1,0 +1,14 @@
+package lancespark.nearest;
+
+/** Why a join is left to Spark. */
+class Declined extends Exception {
+  /** True if the table is not of lance. */
+  final boolean isOfOthers;
+
+  Declined(String why) { this(why, false); }
+
+  Declined(String why, boolean isOfOthers) {
+    super(why);
+    this.isOfOthers = isOfOthers;
+  }
+}

@@ -1,0 +1,58 @@
+package lancespark.nearest;
+
+import java.util.*;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedGenerator;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The optimizer rule that plans the tasks of the joins that NearestJoins has found. It runs after Spark has pushed conditions and columns down.
+ *
+ * The plan is that of LanceTable.nearestJoin: three functions in Python over Arrow batches, with shuffles between them, or one of a small table
+ * (lance_spark.spark.read.nearest_steps, which describes the columns).
+ */
+public class NearestStages extends Rule {
+  static final String NAME = "lance_spark.NearestStages";
+
+  public NearestStages() {}
+
+  public String ruleName() { return NAME; }
+
+  public TreeNode apply(TreeNode plan) {
+    try {
+      return in((LogicalPlan) plan, null);
+    } catch (Exception e) {
+      // Python's errors are checked exceptions that Scala does not declare; rethrow them unchanged.
+      Platform.throwException(e);
+      return plan;
+    }
+  }
+
+  /** The plan with tasks, of whose columns these are `needed` (the ids; null: all). */
+  private static LogicalPlan in(LogicalPlan plan, Set needed) throws Exception {
+    Set below = null;
+    if (plan instanceof Project || plan instanceof Aggregate) below = ids(plan.references(), new HashSet());
+    else if (plan instanceof Filter && needed != null) below = ids(plan.references(), new HashSet(needed));
+    List children = new ArrayList(), before = CollectionConverters.asJava(plan.children());
+    for (int i = 0; i < before.size(); i++) children.add(in((LogicalPlan) before.get(i), below));
+    LogicalPlan node = children.equals(before) ? plan : (LogicalPlan) plan.withNewChildren(NearestJoins.seq(children));
+    Object generator = node instanceof Generate ? ((Generate) node).generator() : null;
+    if (!(generator instanceof UserDefinedGenerator) || !(((UserDefinedGenerator) generator).function() instanceof NearestCall)) return node;
+    return new Stages((Generate) node, needed).planned();
+  }
+
+  private static Set ids(Object attributes, Set to) {
+    Iterator it = CollectionConverters.asJava((scala.collection.Iterable) attributes).iterator();
+    while (it.hasNext()) to.add(((Attribute) it.next()).exprId());
+    return to;
+  }
+}

@@ -1,0 +1,74 @@
+package lancespark.protocol;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.ObjectWriter;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+/** JSON values, their text, and their parts. */
+public final class Json {
+  private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
+  private static final ObjectMapper MAPPER = new ObjectMapper();
+  private static final ObjectWriter WRITER = new ObjectMapper().writer().with(JsonWriteFeature.ESCAPE_NON_ASCII);
+
+  private Json() {}
+
+  public static ObjectNode object() { return NODES.objectNode(); }
+  public static ArrayNode array() { return NODES.arrayNode(); }
+
+  /** The JSON text, in ASCII. */
+  public static String text(JsonNode node) {
+    try {
+      return WRITER.writeValueAsString(node);
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  public static JsonNode parse(String text) {
+    try {
+      return MAPPER.readTree(text);
+    } catch (java.io.IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The value of a key. Janino needs the cast. */
+  public static JsonNode at(JsonNode object, String key) { return (JsonNode) object.get(key); }
+  public static JsonNode at(JsonNode array, int i) { return (JsonNode) array.get(i); }
+
+  public static ArrayNode names(String[] names) {
+    ArrayNode all = array();
+    for (int i = 0; i < names.length; i++) all.add(names[i]);
+    return all;
+  }
+
+  public static ArrayNode names(Identifier id) { return names(id.namespace()).add(id.name()); }
+
+  /** A map of strings as JSON. */
+  public static ObjectNode texts(Map map) {
+    ObjectNode all = object();
+    Iterator it = map.entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry entry = (Map.Entry) it.next();
+      all.put((String) entry.getKey(), (String) entry.getValue());
+    }
+    return all;
+  }
+
+  public static Map texts(JsonNode object) {
+    Map all = new LinkedHashMap();
+    Iterator it = object.fieldNames();
+    while (it.hasNext()) {
+      String key = (String) it.next();
+      all.put(key, at(object, key).asText());
+    }
+    return all;
+  }
+}

@@ -1,0 +1,218 @@
+package lancespark.resolution;
+
+import java.util.*;
+import lancespark.core.Addition;
+import lancespark.core.Features;
+import lancespark.core.RuleBuilder;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import lancespark.core.Walk;
+import lancespark.source.SessionEntry;
+import lancespark.source.Source;
+import lancespark.source.WriteInfo;
+import lancespark.table.LanceTable;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The rule that runs before Spark looks up the tables of a statement: where its own rules would refuse a lance table at once.
+ *
+ * It opens tables of the session catalog at a version, of which Spark knows only the latest. It makes writes with mergeSchema those WITH SCHEMA
+ * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first.
+ */
+public class EarlyNames extends Rule implements Addition {
+  private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
+  private static final String VERSION = "versionAsOf", TIMESTAMP = "timestampAsOf";
+
+  public EarlyNames() {}
+
+  public String ruleName() { return "lance_spark.EarlyNames"; }
+
+  public TreeNode apply(TreeNode plan) {
+    if (!Features.areKnown("resolution")) return plan;
+    try {
+      return new Writes().in(new Travels().in((LogicalPlan) plan));
+    } catch (Throwable t) {
+      Platform.throwException(t);
+      return plan;
+    }
+  }
+
+  /** The names of tables of the session catalog with a version or a time. */
+  static class Travels extends Walk {
+    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (plan instanceof RelationTimeTravel && ((RelationTimeTravel) plan).relation() instanceof UnresolvedRelation) {
+        RelationTimeTravel travel = (RelationTimeTravel) plan;
+        Object time = travel.timestamp().isEmpty() ? null : ((Expression) travel.timestamp().get()).sql();
+        Object version = travel.version().isEmpty() ? null : travel.version().get();
+        return opened(plan, (UnresolvedRelation) travel.relation(), (String) version, (String) time);
+      }
+      if (!(plan instanceof UnresolvedRelation)) return plan;
+      UnresolvedRelation relation = (UnresolvedRelation) plan;
+      String version = relation.options().get(VERSION), time = relation.options().get(TIMESTAMP);
+      boolean isLatest = version == null && time == null;
+      return isLatest ? plan : opened(plan, relation, version, time == null ? null : "'" + time.replace("'", "\\'") + "'");
+    }
+
+    private static LogicalPlan opened(LogicalPlan plan, UnresolvedRelation relation, String version, String time) throws Exception {
+      Identifier id = relation.isStreaming() ? null : entry(relation);
+      if (id == null) return plan;
+      Map options = new HashMap(relation.options().asCaseSensitiveMap());
+      Iterator it = options.keySet().iterator();
+      while (it.hasNext()) {
+        String name = (String) it.next();
+        if (name.equalsIgnoreCase(VERSION) || name.equalsIgnoreCase(TIMESTAMP)) it.remove();
+      }
+      Map stored = SessionEntry.optionsToOpen(SessionEntry.of(id));
+      LanceTable table;
+      if (time != null) {
+        options.put("timestamp", timestamp(time));
+        table = LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(options)));
+      } else if (version.matches("\\d+")) {
+        options.put("version", version);
+        table = LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(options)));
+      } else {
+        table = taggedOrBranch(stored, options, version);
+      }
+      LogicalPlan found = DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
+      List names = Arrays.asList(new Object[] { SESSION, id.namespace()[0], id.name() });
+      return SubqueryAlias$.MODULE$.apply((scala.collection.immutable.Seq) CollectionConverters.asScala(names).toSeq(), found);
+    }
+
+    /** As in the SQL catalog, a name is that of a tag or else of a branch. */
+    private static LanceTable taggedOrBranch(Map stored, Map options, String name) {
+      Map tagged = new HashMap(options), branched = new HashMap(options);
+      tagged.put("tag", name);
+      branched.put("branch", name);
+      try {
+        return LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(tagged)));
+      } catch (Throwable noTag) {
+        try {
+          return LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(branched)));
+        } catch (Throwable noBranch) {
+          Platform.throwException(noTag);
+          return null;
+        }
+      }
+    }
+
+    private static String timestamp(String sql) {
+      Row row = (Row) Session.active().sql("SELECT unix_micros(CAST((" + sql + ") AS TIMESTAMP))").collectAsList().get(0);
+      if (row.isNullAt(0)) throw new IllegalArgumentException(sql + " is not a time");
+      long micros = row.getLong(0);
+      return java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000).toString();
+    }
+  }
+
+  /** The writes with mergeSchema to tables of catalogs. */
+  static class Writes extends Walk {
+    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+      scala.Product write = plan instanceof scala.Product ? (scala.Product) plan : null;
+      if (write == null || !has(write, "withSchemaEvolution") || !has(write, "table")) return plan;
+      if (!merges(write) && !Boolean.TRUE.equals(SparkInternals.argument(write, "withSchemaEvolution"))) return plan;
+      Object table = SparkInternals.argument(write, "table"), target = evolving(table);
+      if (target == null) return plan;
+      return (LogicalPlan) SparkInternals.with(SparkInternals.with(write, "table", target), "withSchemaEvolution", Boolean.TRUE);
+    }
+
+    private static boolean merges(scala.Product write) {
+      String given = null;
+      if (has(write, "writeOptions")) {
+        Map options = CollectionConverters.asJava((scala.collection.immutable.Map) SparkInternals.argument(write, "writeOptions"));
+        given = new CaseInsensitiveStringMap(options).get(MERGES);
+      }
+      Object table = SparkInternals.argument(write, "table");
+      if (given == null && table instanceof UnresolvedRelation) given = ((UnresolvedRelation) table).options().get(MERGES);
+      if (given == null) given = SparkSession.active().conf().get(MERGES_ALWAYS, "false");
+      return "true".equalsIgnoreCase(given);
+    }
+
+    /** The table as the target of a write that adds columns; null for one that cannot be. */
+    private static Object evolving(Object table) throws Exception {
+      if (table instanceof UnresolvedRelation) {
+        Identifier id = entry((UnresolvedRelation) table);
+        return id == null ? ofCatalog((UnresolvedRelation) table) : inSession(id, ((UnresolvedRelation) table).clearWritePrivileges().options());
+      }
+      if (!(table instanceof DataSourceV2Relation)) return null;
+      DataSourceV2Relation relation = (DataSourceV2Relation) table;
+      if (relation.catalog().isEmpty() || relation.identifier().isEmpty()) return null;
+      boolean isInSession = ((CatalogPlugin) relation.catalog().get()).name().equals(SESSION) && Source.isOf(relation.table());
+      if (isInSession) return inSession((Identifier) relation.identifier().get(), relation.options());
+      return relation.table() instanceof LanceTable ? table : null;
+    }
+
+    /** The name itself, if it is one in a catalog of lance tables. */
+    private static Object ofCatalog(UnresolvedRelation relation) {
+      List names = CollectionConverters.asJava(relation.multipartIdentifier());
+      CatalogManager manager = Session.active().sessionState().catalogManager();
+      boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
+      CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+      return catalog.getClass().getName().startsWith("lancespark.") ? relation : null;
+    }
+
+    /** A table that its catalog alters with the columns that Spark's has of it. */
+    private static Object inSession(Identifier id, CaseInsensitiveStringMap options) throws Exception {
+      DelegatingCatalogExtension altering = (DelegatingCatalogExtension) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
+      if (altering == null) return null;
+      altering.setDelegateCatalog(Session.active().sessionState().catalogManager().v2SessionCatalog());
+      Object relation = DataSourceV2Relation$.MODULE$.create(((TableCatalog) altering).loadTable(id), new scala.Some(altering), new scala.Some(id));
+      return SparkInternals.with((scala.Product) relation, "options", options);
+    }
+  }
+
+  private static boolean has(scala.Product value, String argument) {
+    for (int i = 0; i < value.productArity(); i++) if (value.productElementName(i).equals(argument)) return true;
+    return false;
+  }
+
+  /** The identifier of the lance table of the session catalog with a name; null for other names. */
+  private static Identifier entry(UnresolvedRelation relation) {
+    scala.collection.immutable.Seq parts = (scala.collection.immutable.Seq) relation.multipartIdentifier();
+    List names = CollectionConverters.asJava(parts);
+    org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
+    CatalogManager manager = state.catalogManager();
+    boolean isFull = names.size() == 3 && names.get(0).equals(SESSION);
+    boolean isCurrent = manager.currentCatalog().name().equals(SESSION) && names.size() < 3;
+    if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return null;
+    if (state.catalog().isTempView(parts)) return null;
+    String database = names.size() == 1 ? manager.currentNamespace()[0] : (String) names.get(names.size() - 2);
+    Identifier id = Identifier.of(new String[] { database }, (String) names.get(names.size() - 1));
+    try {
+      CatalogTable entry = SessionEntry.of(id);
+      boolean isLance = !entry.provider().isEmpty() && Session.FORMAT.equalsIgnoreCase((String) entry.provider().get());
+      return isLance ? id : null;
+    } catch (Throwable unknown) {
+      return null;
+    }
+  }
+
+  public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }
+
+  /** Does nothing if the session has the rule. */
+  public void addTo(SparkSession session) throws Exception {
+    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
+    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "hintResolutionRules")));
+    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
+    rules.add(this);
+    SparkInternals.set(analyzer, "hintResolutionRules", CollectionConverters.asScala(rules).toSeq());
+  }
+}

@@ -1,0 +1,327 @@
+package lancespark.resolution;
+
+import java.util.*;
+import lancespark.core.Addition;
+import lancespark.core.Features;
+import lancespark.core.OfStream;
+import lancespark.core.OwnStatement;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import lancespark.core.Walk;
+import lancespark.source.MetadataColumns;
+import lancespark.source.SessionEntry;
+import lancespark.source.Source;
+import lancespark.source.WriteInfo;
+import lancespark.table.LanceTable;
+import lancespark.table.SessionTable;
+import lancespark.table.WholeTable;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The analyzer rule that makes lance tables known to Spark as LanceTable: so it finds the metadata columns, and rewrites row-level commands. It
+ * applies to tables of the session catalog, temporary views and DataFrames of paths.
+ */
+public class LanceResolution extends Rule implements Addition {
+  /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
+  private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });
+
+  public LanceResolution() {}
+
+  public String ruleName() { return "lance_spark.LanceResolution"; }
+
+  /** After a failure the plan stays unchanged: queries still run, while row-level commands and metadata columns are unknown. */
+  public TreeNode apply(TreeNode plan) {
+    if (!Features.areKnown("resolution")) return plan;
+    if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
+    try {
+      // Spark stores the text of such a view, with the names of the temporary views that it finds in the plan.
+      boolean isView = plan.getClass().getSimpleName().startsWith("CreateView") || plan.getClass().getSimpleName().startsWith("AlterView");
+      return withTextColumns(atVersion(new Tables(!isView).in((LogicalPlan) plan)));
+    } catch (UnsupportedOperationException e) {
+      throw e;
+    } catch (Throwable t) {
+      Session.LOG.warn("a lance table is only known as a Python source, without metadata columns and row-level commands", t);
+      return plan;
+    }
+  }
+
+  /** The plan with columns in the place of text functions, if that feature is there. */
+  public static LogicalPlan withTextColumns(LogicalPlan plan) throws Exception {
+    Walk columns = (Walk) Features.object("text", "lancespark.text.TextColumns");
+    return columns == null ? plan : columns.in(plan);
+  }
+
+  /** Spark would silently ignore new columns. */
+  private static void checkEvolution(LogicalPlan target) {
+    DataSourceV2Relation whole = WholeTable.of(target);
+    if (whole == null) return;
+    Table table = whole.table();
+    if (table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
+    throw new UnsupportedOperationException("MERGE WITH SCHEMA EVOLUTION cannot add columns to a lance table of the session catalog or of a path, because "
+        + "Spark's catalog would not change. Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
+  }
+
+  static class Tables extends Walk {
+    private final boolean opensViews;
+
+    /** `opensViews`: metadata columns of the frames of views are found, too. */
+    Tables(boolean opensViews) { this.opensViews = opensViews; }
+
+    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (opensViews && !plan.resolved() && namesRowColumn(plan)) {
+        LogicalPlan opened = withOpenViews(plan);
+        if (opened != plan) return in(opened);
+      }
+      if (plan instanceof InsertIntoStatement) plan = insertion((InsertIntoStatement) plan);
+      if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
+      if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
+      if (plan instanceof MergeIntoTable) return onTable(RowColumns.detachedIn((MergeIntoTable) plan), "targetTable");
+      if (plan instanceof V2WriteCommand && REWRITTEN.contains(plan.getClass().getSimpleName())) return RowColumns.addedTo(plan);
+      if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
+      if (plan instanceof OverwriteByExpression) return replacement((OverwriteByExpression) plan);
+      if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
+      if (!(plan instanceof DataSourceV2Relation)) return plan;
+      DataSourceV2Relation relation = (DataSourceV2Relation) plan;
+      if (Source.isOf(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
+      return relation.table() instanceof LanceTable ? withRowColumns(relation) : relation;
+    }
+  }
+
+  /** Whether a node names a metadata column that is not found. */
+  private static boolean namesRowColumn(LogicalPlan plan) {
+    Iterator it = CollectionConverters.asJava(plan.expressions()).iterator();
+    while (it.hasNext()) if (isRowColumn((TreeNode) it.next())) return true;
+    return false;
+  }
+
+  private static boolean isRowColumn(TreeNode expression) {
+    if (expression instanceof UnresolvedAttribute) {
+      Iterator names = CollectionConverters.asJava(((UnresolvedAttribute) expression).nameParts()).iterator();
+      while (names.hasNext()) if (MetadataColumns.isOne((String) names.next())) return true;
+    }
+    Iterator children = CollectionConverters.asJava(expression.children()).iterator();
+    while (children.hasNext()) if (isRowColumn((TreeNode) children.next())) return true;
+    return false;
+  }
+
+  /** A node over what the temporary views of DataFrames below it have: Spark hides the metadata columns of a view, and not those of a DataFrame. */
+  private static LogicalPlan withOpenViews(LogicalPlan plan) {
+    List children = new ArrayList();
+    boolean isChanged = false;
+    Iterator it = CollectionConverters.asJava(plan.children()).iterator();
+    while (it.hasNext()) {
+      LogicalPlan child = (LogicalPlan) it.next(), now = opened(child);
+      isChanged = isChanged || now != child;
+      children.add(now);
+    }
+    return isChanged ? (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq()) : plan;
+  }
+
+  private static LogicalPlan opened(LogicalPlan plan) {
+    if (!(plan instanceof View)) return withOpenViews(plan);
+    boolean isFrame = ((View) plan).isTempViewStoringAnalyzedPlan() && hasLanceTable(plan);
+    return isFrame ? withOpenViews(((View) plan).child()) : plan;
+  }
+
+  private static boolean hasLanceTable(LogicalPlan plan) {
+    Iterator leaves = CollectionConverters.asJava(plan.collectLeaves()).iterator();
+    while (leaves.hasNext()) {
+      Object leaf = leaves.next();
+      if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof LanceTable) return true;
+    }
+    return false;
+  }
+
+  /** A frame that is a table of a catalog has the columns of the version that its options select. In a statement, names stand for the latest already. */
+  private static LogicalPlan atVersion(LogicalPlan plan) throws Exception {
+    if (plan instanceof SubqueryAlias) {
+      LogicalPlan child = ((SubqueryAlias) plan).child(), changed = atVersion(child);
+      return child == changed ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", changed);
+    }
+    boolean isLance = plan instanceof DataSourceV2Relation && ((DataSourceV2Relation) plan).table() instanceof LanceTable;
+    if (!isLance) return plan;
+    DataSourceV2Relation relation = (DataSourceV2Relation) plan;
+    LanceTable table = (LanceTable) relation.table(), selected = table.atVersion(relation.options());
+    return selected == table ? plan : over(relation, selected);
+  }
+
+  /** The relation over a table that was opened for its options. It has no name, by which Spark would take it from its cache for the table itself. */
+  private static DataSourceV2Relation over(DataSourceV2Relation relation, LanceTable table) throws Exception {
+    DataSourceV2Relation opened = DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
+    Object output = withOwnColumns(opened.output(), relation.output());
+    return (DataSourceV2Relation) SparkInternals.with(SparkInternals.with(opened, "options", relation.options()), "output", output);
+  }
+
+  /** Spark takes the columns of a table from its catalog. So an option that adds a column to those of a path selects a metadata column here. */
+  private static LogicalPlan withRowColumns(DataSourceV2Relation given) throws Exception {
+    DataSourceV2Relation relation = ofChanges(given);
+    List names = Arrays.asList(relation.table().schema().fieldNames()), wanted = new ArrayList();
+    Map rest = new HashMap();
+    Iterator options = relation.options().asCaseSensitiveMap().entrySet().iterator();
+    while (options.hasNext()) {
+      Map.Entry option = (Map.Entry) options.next();
+      String column = MetadataColumns.addedBy((String) option.getKey());
+      boolean isAdded = column != null && "true".equalsIgnoreCase((String) option.getValue()) && !names.contains(column);
+      if (isAdded) wanted.add(column);
+      else rest.put(option.getKey(), option.getValue());
+    }
+    if (wanted.isEmpty()) return relation;
+    List columns = new ArrayList(CollectionConverters.asJava(relation.output()));
+    // The columns must be those of this relation: other parts of the statement may refer to them already.
+    LogicalPlan all = relation.withMetadataColumns();
+    all = (LogicalPlan) SparkInternals.with((scala.Product) all, "options", new CaseInsensitiveStringMap(rest));
+    Iterator attributes = CollectionConverters.asJava(all.output()).iterator();
+    while (attributes.hasNext()) {
+      NamedExpression attribute = (NamedExpression) attributes.next();
+      if (wanted.contains(attribute.name())) columns.add(attribute);
+    }
+    return new Project(CollectionConverters.asScala(columns).toSeq(), all);
+  }
+
+  /** The changes of a table of a catalog: Spark takes its columns from there, so the table is opened again for those of the changes. */
+  private static DataSourceV2Relation ofChanges(DataSourceV2Relation relation) throws Exception {
+    boolean isOpened = Arrays.asList(relation.table().schema().fieldNames()).contains("_change_type");
+    if (isOpened || !relation.options().getBoolean(Source.FEED, false)) return relation;
+    return over(relation, LanceTable.reopened(((LanceTable) relation.table()).source(relation.options()).options));
+  }
+
+  /** A stream of a table of a catalog reads it as one of a path, with all options of the table: streams use Spark's own scans of Python sources. */
+  private static LogicalPlan stream(StreamingRelationV2 relation) throws Exception {
+    Table table = relation.table();
+    CaseInsensitiveStringMap options = null;
+    if (table instanceof LanceTable) options = ((LanceTable) table).source(relation.extraOptions()).options;
+    else if (Source.isOf(table)) options = ofEntry(relation);
+    else if (table.getClass().getSimpleName().equals("ChangelogTable")) options = ofChanges(SparkInternals.argument((scala.Product) table, "changelog"));
+    if (options == null) return relation;
+    PythonTable opened = LanceTable.python(options);
+    Map values = new HashMap();
+    values.put("table", opened);
+    values.put("extraOptions", options);
+    values.put("output", withOwnColumns(DataSourceV2Relation$.MODULE$.create(opened, scala.Option.empty(), scala.Option.empty()).output(), relation.output()));
+    values.put("catalog", scala.Option.empty());
+    values.put("identifier", scala.Option.empty());
+    scala.Product changed = relation;
+    Iterator it = values.entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry value = (Map.Entry) it.next();
+      changed = SparkInternals.with(changed, (String) value.getKey(), value.getValue());
+    }
+    return (LogicalPlan) changed;
+  }
+
+  private static CaseInsensitiveStringMap ofChanges(Object changelog) { return changelog instanceof OfStream ? ((OfStream) changelog).options() : null; }
+
+  /** The options of a stream of a table of the session catalog, and of the table; null for other streams. */
+  private static CaseInsensitiveStringMap ofEntry(StreamingRelationV2 relation) throws Exception {
+    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
+    return stored == null ? null : WriteInfo.over(stored, relation.extraOptions());
+  }
+
+  /** The attributes, with those of `own` in the place of others with the same names and types: other parts of the statement may refer to them. */
+  private static Object withOwnColumns(scala.collection.immutable.Seq attributes, scala.collection.immutable.Seq own) {
+    List columns = new ArrayList(CollectionConverters.asJava(attributes));
+    Iterator it = CollectionConverters.asJava(own).iterator();
+    while (it.hasNext()) {
+      Attribute column = (Attribute) it.next();
+      for (int i = 0; i < columns.size(); i++) {
+        Attribute other = (Attribute) columns.get(i);
+        if (other.name().equals(column.name()) && other.dataType().equals(column.dataType())) columns.set(i, column);
+      }
+    }
+    return CollectionConverters.asScala(columns).toSeq();
+  }
+
+  /** A row-level command on a temporary view of a whole lance table is one on the table; Spark itself does not look into views. */
+  private static LogicalPlan onTable(LogicalPlan command, String target) {
+    LogicalPlan view = (LogicalPlan) SparkInternals.argument((scala.Product) command, target), table = withoutView(view);
+    return table == view ? command : (LogicalPlan) SparkInternals.with((scala.Product) command, target, table);
+  }
+
+  private static LogicalPlan withoutView(LogicalPlan plan) {
+    if (plan instanceof SubqueryAlias) {
+      LogicalPlan child = ((SubqueryAlias) plan).child(), inner = withoutView(child);
+      return child == inner ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", inner);
+    }
+    if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
+    DataSourceV2Relation whole = WholeTable.of(plan);
+    return whole == null || !(whole.table() instanceof LanceTable) ? plan : whole;
+  }
+
+  /** Spark takes the frame of a temporary view as the target, which may be more than a relation: the padding of CHAR columns, or a name. */
+  private static LogicalPlan insertion(InsertIntoStatement write) throws Exception {
+    LogicalPlan target = write.table();
+    DataSourceV2Relation whole = target instanceof Project || target instanceof SubqueryAlias ? WholeTable.of(target) : null;
+    return whole == null ? write : (LogicalPlan) SparkInternals.with(write, "table", whole);
+  }
+
+  /** Only with this target, a table of the session catalog takes an overwrite of the rows that fulfil a condition. */
+  private static LogicalPlan replacement(OverwriteByExpression write) throws Exception {
+    Object target = SparkInternals.argument(write, "table");
+    if (!(target instanceof DataSourceV2Relation) || write.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) return write;
+    DataSourceV2Relation relation = (DataSourceV2Relation) target;
+    boolean isInSession = Source.isOf(relation.table()) && !relation.catalog().isEmpty()
+        && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
+    if (!isInSession) return write;
+    SessionTable table = new SessionTable(relation.table(), (Identifier) relation.identifier().get());
+    return (LogicalPlan) SparkInternals.with(write, "table", SparkInternals.with(relation, "table", table));
+  }
+
+  private static LogicalPlan truncation(TruncateTable plan) throws Exception {
+    ResolvedTable table = (ResolvedTable) plan.table();
+    if (!Source.isOf(table.table()) || !table.catalog().name().equals("spark_catalog")) return plan;
+    LanceTable own = LanceTable.inCatalog(table.table(), table.identifier());
+    return (LogicalPlan) SparkInternals.with(plan, "table", SparkInternals.with(table, "table", own));
+  }
+
+  public void addTo(SparkSessionExtensions extensions) { extensions.injectResolutionRule(new ResolutionBuilder()); }
+
+  /** The session has its parser when it builds its rules: ours must come before those of extensions that were named later. */
+  static class ResolutionBuilder implements scala.Function1 {
+    public Object apply(Object session) {
+      try {
+        Object parser = Features.object("statements", "lancespark.statements.StatementParser");
+        if (parser != null) ((Addition) parser).addTo((SparkSession) session);
+      } catch (Exception e) {
+        Session.LOG.warn("statements of lance tables such as OPTIMIZE are unknown in this session", e);
+      }
+      return new LanceResolution();
+    }
+  }
+
+  /** Does nothing if the session has the rule. */
+  public void addTo(SparkSession session) throws Exception {
+    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
+    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
+    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
+    rules.add(this);
+    SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
+  }
+}

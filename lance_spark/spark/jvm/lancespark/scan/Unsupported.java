@@ -1,0 +1,8 @@
+package lancespark.scan;
+
+import org.apache.spark.sql.connector.expressions.*;
+import org.apache.spark.sql.connector.expressions.aggregate.*;
+import org.apache.spark.sql.types.*;
+
+/** An aggregation that the reader does not support. */
+class Unsupported extends Exception {}

@@ -1,0 +1,72 @@
+package lancespark.session_catalog;
+
+import java.util.*;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import lancespark.source.SessionEntry;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils$;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
+import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.write.*;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The entry of a table in the session catalog. */
+public class Entry {
+  /** The entry that the statement declares. The table keeps its location unless the statement has one. */
+  static CatalogTable of(CatalogTable old, StructType schema, Map properties) {
+    String location = (String) properties.get(TableCatalog.PROP_LOCATION);
+    scala.Product storage = SparkInternals.with(old.storage(), "properties", immutable(options(old, properties)));
+    if (location != null) storage = SparkInternals.with(storage, "locationUri", new scala.Some(CatalogUtils$.MODULE$.stringToURI(location)));
+    scala.Product table = SparkInternals.with(old, "schema", schema);
+    if (location != null) {
+      boolean isManaged = "true".equalsIgnoreCase((String) properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION));
+      table = SparkInternals.with(table, "tableType", isManaged ? CatalogTableType$.MODULE$.MANAGED() : CatalogTableType$.MODULE$.EXTERNAL());
+    }
+    table = SparkInternals.with(table, "storage", storage);
+    table = SparkInternals.with(table, "properties", immutable(properties));
+    table = SparkInternals.with(table, "comment", scala.Option.apply(properties.get(TableCatalog.PROP_COMMENT)));
+    table = SparkInternals.with(table, "collation", scala.Option.apply(properties.get(TableCatalog.PROP_COLLATION)));
+    return (CatalogTable) SparkInternals.with(table, "stats", scala.Option.empty());
+  }
+
+  /** The statement's options. A table that keeps its location also keeps its storage options. */
+  private static Map options(CatalogTable old, Map properties) {
+    Map options = new TreeMap(String.CASE_INSENSITIVE_ORDER);
+    boolean stays = properties.get(TableCatalog.PROP_LOCATION) == null;
+    Iterator it = CollectionConverters.asJava(CatalogTables.hidden(old.storage().properties())).entrySet().iterator();
+    while (it.hasNext() && stays) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (((String) option.getKey()).toLowerCase(Locale.ROOT).startsWith(CatalogTables.SETTING)) options.put(option.getKey(), option.getValue());
+    }
+    it = properties.entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry property = (Map.Entry) it.next();
+      String key = (String) property.getKey();
+      if (key.startsWith(TableCatalog.OPTION_PREFIX)) options.put(key.substring(TableCatalog.OPTION_PREFIX.length()), property.getValue());
+    }
+    options.remove("path");
+    return options;
+  }
+
+  static Path path(CatalogTable entry) { return new Path(entry.location()); }
+
+  private static Object immutable(Map map) { return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(map)); }
+
+  /** The entry with the note that the table has had a version. */
+  static CatalogTable written(CatalogTable entry) {
+    Map properties = new HashMap(CollectionConverters.asJava(entry.properties()));
+    properties.put(SessionEntry.WRITTEN, "true");
+    return (CatalogTable) SparkInternals.with(entry, "properties", immutable(properties));
+  }
+
+  public static void store(CatalogTable entry) {
+    ExternalCatalog catalog = Session.active().sessionState().catalog().externalCatalog();
+    catalog.alterTable(entry);
+    // Hive's catalog ignores the columns of alterTable.
+    catalog.alterTableDataSchema((String) entry.identifier().database().get(), entry.identifier().table(), entry.schema());
+  }
+}

@@ -1,0 +1,35 @@
+package lancespark.session_catalog;
+
+import java.util.*;
+import lancespark.source.SessionEntry;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.write.*;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * The session catalog for a statement that replaces a lance table. Because it is a StagingTableCatalog, Spark replaces the table atomically
+ * instead of dropping it first.
+ */
+class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+  ReplacingCatalog(CatalogPlugin session) { setDelegateCatalog(session); }
+
+  public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    throw new UnsupportedOperationException("this catalog only replaces tables");
+  }
+
+  public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    return stageCreateOrReplace(name, columns, partitions, properties);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    try {
+      CatalogTable old = SessionEntry.of(name);
+      return new ReplacedTable(old, Entry.of(old, CatalogV2Util.v2ColumnsToStructType(columns), properties), columns.length > 0);
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+}

@@ -1,0 +1,12 @@
+package lancespark.source;
+
+import lancespark.core.Answers;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+
+/** The format "lance" of a session, whose requests are answered as `Answers` says. */
+public class FormatSource extends PythonDataSourceV2 {
+  public FormatSource() {}
+
+  public UserDefinedPythonDataSource source() { return Answers.to(super.source()); }
+}

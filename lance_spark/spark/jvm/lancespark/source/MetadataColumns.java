@@ -1,0 +1,44 @@
+package lancespark.source;
+
+import java.util.*;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
+public class MetadataColumns {
+  public static final String ADDRESS = "_rowaddr", ROW_ID = "_rowid";
+  private static final MetadataColumn[] ALL = {
+    new LanceColumn(ROW_ID, DataTypes.LongType, false, "the row's id"),
+    new LanceColumn(ADDRESS, DataTypes.LongType, false, "the fragment and the row's position in it"),
+    new LanceColumn("_fragid", DataTypes.IntegerType, false, "the fragment"),
+    new LanceColumn("_row_created_at_version", DataTypes.LongType, true, "the version that inserted the row"),
+    new LanceColumn("_row_last_updated_at_version", DataTypes.LongType, true, "the last version that changed the row"),
+    new LanceColumn("_metadata", StructType.fromDDL("file_path STRING NOT NULL, file_name STRING NOT NULL, row_index BIGINT NOT NULL"), false,
+        "the row's data file, and its place in it"),
+  };
+
+  /** The column that an option of reads adds to those of a path; null for other options. */
+  public static String addedBy(String option) {
+    if (option.equalsIgnoreCase("with_row_id")) return ROW_ID;
+    return option.equalsIgnoreCase("with_row_address") ? ADDRESS : null;
+  }
+
+  public static boolean isOne(String name) {
+    for (int i = 0; i < ALL.length; i++) if (ALL[i].name().equalsIgnoreCase(name)) return true;
+    return false;
+  }
+
+  public static MetadataColumn[] all() {
+    MetadataColumn[] all = new MetadataColumn[ALL.length];
+    System.arraycopy(ALL, 0, all, 0, all.length);
+    return all;
+  }
+
+  /** A table's schema, followed by the metadata columns that it does not have itself. */
+  public static StructType with(StructType schema) {
+    List names = Arrays.asList(schema.fieldNames());
+    for (int i = 0; i < ALL.length; i++) if (!names.contains(ALL[i].name())) schema = schema.add(ALL[i].name(), ALL[i].dataType(), ALL[i].isNullable());
+    return schema;
+  }
+}

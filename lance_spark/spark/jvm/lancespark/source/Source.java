@@ -1,0 +1,150 @@
+package lancespark.source;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import lancespark.protocol.Json;
+import lancespark.protocol.Marks;
+import lancespark.protocol.Pickle;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The pickled data source of one table with its options, and its scans. */
+public class Source {
+  /** The option with the call of a table function, see SearchFunction. */
+  public static final String CALL = "__lance_function";
+  /** The option that reads changes instead of rows. */
+  public static final String FEED = "readChangeFeed";
+  /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
+  private static final Map opened = new WeakHashMap();
+  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known), as the call of a table function does. */
+  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", FEED, CALL };
+  public final PythonTable table;
+  public final CaseInsensitiveStringMap options;
+  private final boolean isCatalogTable;
+
+  public Source(PythonTable table, CaseInsensitiveStringMap options, boolean isCatalogTable) {
+    this.table = table;
+    this.options = options;
+    this.isCatalogTable = isCatalogTable;
+  }
+
+  public PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
+
+  public static void close(PythonTable table) {
+    try {
+      PythonDataSourceV2 spark = (PythonDataSourceV2) SparkInternals.get(table, "ds");
+      synchronized (opened) {
+        opened.remove(spark);
+      }
+      SparkInternals.set(spark, "dataSourceInPython", null);
+    } catch (Exception e) {
+      Session.LOG.warn("a lance table was changed, but views and DataFrames that exist show the version before", e);
+    }
+  }
+
+  /** True if the user's options choose rows by more than a condition, so that nothing that Spark pushes may come before them. */
+  public boolean isCut() {
+    for (int i = 0; i < CUTS.length; i++) if (options.containsKey(CUTS[i])) return true;
+    return false;
+  }
+
+  /** A new PythonDataSourceV2 that Spark has not opened. */
+  public static PythonDataSourceV2 unopened() {
+    PythonDataSourceV2 source = new FormatSource();
+    source.setShortName(Session.FORMAT);
+    return source;
+  }
+
+  /** The pickled source. It is pinned to the version that was the latest at the first call. */
+  private PythonDataSourceCreationResult inPython() throws Exception {
+    scala.Option schema = new scala.Some(table.schema());
+    if (!isCatalogTable) return spark().getOrCreateDataSourceInPython(table.name(), options, schema);
+    synchronized (opened) {
+      Map byOptions = (Map) opened.get(spark());
+      if (byOptions == null) opened.put(spark(), byOptions = new HashMap());
+      PythonDataSourceCreationResult result = (PythonDataSourceCreationResult) byOptions.get(options);
+      if (result == null) byOptions.put(options, result = unopened().getOrCreateDataSourceInPython(table.name(), options, schema));
+      return result;
+    }
+  }
+
+  public byte[] pickle() throws Exception { return inPython().dataSource(); }
+
+  /** True if the table has a write-ahead log whose rows are read, too: only tasks know how many rows there are. */
+  public boolean hasLog() {
+    try {
+      return Marks.after(pickle(), Pickle.LOG_MARK, 0) >= 0;
+    } catch (Exception e) {
+      return true;
+    }
+  }
+
+  /** Spark's own batch over the source with the request. */
+  public Batch batch(String request, StructType schema) throws Exception {
+    PythonDataSourceCreationResult result = inPython();
+    PythonDataSourceV2 bound = unopened();
+    SparkInternals.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(Pickle.bind(result.dataSource(), request), result.schema()));
+    return new PythonBatch(bound, table.name(), schema, options);
+  }
+
+  /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
+  public long version() throws Exception {
+    byte[] pickle = inPython().dataSource();
+    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
+    return at < 0 ? 0 : Marks.integer(pickle, at);
+  }
+
+  /** The command with the pinned version. */
+  public ObjectNode noteVersion(ObjectNode command) {
+    try {
+      return command.put("version", version()).put("identity", identity());
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** True if a version is pinned. */
+  public boolean isOpen() throws Exception { return SparkInternals.get(spark(), "dataSourceInPython") != null; }
+
+  /** What distinguishes the pinned version from that of another table at the same path; "" if there is no table yet. */
+  public String identity() throws Exception {
+    byte[] pickle = inPython().dataSource();
+    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
+    return at < 0 ? "" : new String(pickle, at + 16, (int) Marks.integer(pickle, at + 8), StandardCharsets.UTF_8);
+  }
+
+  /** True for a partitioned namespace, which has a mark in its pickle. */
+  public boolean isPartitioned() {
+    try {
+      return Marks.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
+    } catch (Exception e) {
+      return false;
+    }
+  }
+
+  /** The part common to all requests on this source. */
+  public ObjectNode request() {
+    ObjectNode request = Json.object().put("parallelism", Session.active().sparkContext().defaultParallelism());
+    return isCatalogTable ? request.put("declared", table.schema().json()) : request;
+  }
+
+  public boolean isSame(Source other) {
+    try {
+      return spark() == other.spark() && options.equals(other.options) && isCatalogTable == other.isCatalogTable;
+    } catch (Exception e) {
+      return false;
+    }
+  }
+
+  /** True for Spark's table of the format. */
+  public static boolean isOf(Table table) { return table instanceof PythonTable && table.name().equalsIgnoreCase(Session.FORMAT); }
+}

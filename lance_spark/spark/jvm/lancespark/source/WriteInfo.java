@@ -1,0 +1,24 @@
+package lancespark.source;
+
+import java.util.*;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Spark's description of a write, with the options and the schema of the catalog's table. */
+public class WriteInfo extends RowsInfo {
+  private static final List PLACE = Arrays.asList(new String[] { "path", "table", "namespace" });
+
+  public WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) { super(over(stored, info.options()), schema, info.queryId()); }
+
+  /** Options of a statement over those of a table, from which the statement cannot redirect to another table. */
+  public static CaseInsensitiveStringMap over(Map stored, CaseInsensitiveStringMap given) {
+    Map all = new HashMap(stored);
+    Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (!PLACE.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) all.put(option.getKey(), option.getValue());
+    }
+    return new CaseInsensitiveStringMap(all);
+  }
+}

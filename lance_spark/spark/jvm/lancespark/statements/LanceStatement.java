@@ -1,0 +1,198 @@
+package lancespark.statements;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.*;
+import lancespark.catalog.LanceProcedure;
+import lancespark.catalog.Rows;
+import lancespark.core.Features;
+import lancespark.core.OwnStatement;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import lancespark.protocol.Json;
+import lancespark.source.SessionEntry;
+import lancespark.table.LanceTable;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.execution.SparkSqlParser;
+import org.apache.spark.sql.internal.VariableSubstitution;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A statement of a lance table that Spark does not know, such as OPTIMIZE, before it is analysed. Only then it is known whose table it is: the
+ * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
+ */
+public class LanceStatement extends LogicalPlan implements OwnStatement {
+  private final StatementText statement;
+  private final String method;
+  private final Object[] given;
+  private final ParserInterface next;
+
+  /** `method` of the parser `next` gets the arguments `given` for a statement of another table. */
+  public LanceStatement(Object statement, String method, Object[] given, ParserInterface next) {
+    this.statement = (StatementText) statement;
+    this.method = method;
+    this.given = given;
+    this.next = next;
+  }
+
+  /** The plan of a statement; null if it goes to the next parser at once. */
+  public static Object parsed(String method, Object[] given, ParserInterface next) {
+    if (given[0] == null) return null;
+    String text = (String) given[0];
+    // Spark's own parser does this, too.
+    if (text.indexOf("${") >= 0) text = new VariableSubstitution().substitute(text);
+    StatementText statement = StatementText.of(text);
+    return statement == null ? null : new LanceStatement(statement, method, given, next);
+  }
+
+  public scala.collection.immutable.Seq children() { return scala.collection.immutable.Nil$.MODULE$; }
+  public scala.collection.immutable.Seq output() { return scala.collection.immutable.Nil$.MODULE$; }
+  public LogicalPlan withNewChildrenInternal(scala.collection.immutable.IndexedSeq children) { return this; }
+  public boolean resolved() { return false; }
+  public boolean canEqual(Object other) { return other instanceof LanceStatement; }
+  public int productArity() { return 4; }
+
+  public Object productElement(int i) {
+    if (i == 0) return statement;
+    return i == 1 ? method : i == 2 ? (Object) given : next;
+  }
+
+  /** The rows of the statement, which runs now, or the plan of the next parser. */
+  public LogicalPlan answer() {
+    try {
+      Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
+      if (place == null) return handedOver(given);
+      ObjectNode request = statement.json();
+      if (!statement.made.isEmpty()) place = place.making(statement.made, request);
+      request.set("place", place.json);
+      JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      if (meaning.has("sql")) return sparks(meaning, "sql");
+      if (meaning.has("rows")) return ColumnValues.append(place.relation(), sparks(meaning, "rows"), meaning);
+      LanceProcedure procedure =
+          LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, Json.at(meaning, "procedure").asText()));
+      ObjectNode values = (ObjectNode) Json.at(meaning, "arguments");
+      evaluate(Json.at(meaning, "times"), values);
+      ObjectNode changed = (ObjectNode) Json.at(meaning, "place");
+      String named = place.entry == null ? procedure.nameOf(changed) : LanceProcedure.nameOf(place.entry);
+      JsonNode rows;
+      try {
+        rows = procedure.rows(changed, values, named);
+      } catch (Throwable t) {
+        if (!(t instanceof NoSuchTableException) || place.entry == null) throw t;
+        SessionEntry.checkNotLost(SessionEntry.of(place.entry));
+        if (!Json.at(meaning, "procedure").asText().equals("set_not_null")) throw hasNoVersion(place.entry);
+        setNotNull(place.entry, Json.at(values, "columns"));
+        return result(procedure, Json.array(), Json.at(meaning, "columns"));
+      }
+      boolean alters = place.entry != null && Json.at(meaning, "alters").asBoolean();
+      TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
+      if (entries != null) entries.invalidateTable(place.entry);
+      return result(procedure, rows, Json.at(meaning, "columns"));
+    } catch (Throwable t) {
+      Platform.throwException(t);
+      return null;
+    }
+  }
+
+  private static RuntimeException hasNoVersion(Identifier entry) {
+    return new UnsupportedOperationException("the table " + entry + " has no version before its first rows, so there is nothing yet that the statement "
+        + "is about; insert rows, and run it again");
+  }
+
+  /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
+  private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
+    DelegatingCatalogExtension entries = (DelegatingCatalogExtension) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
+    if (entries == null) throw hasNoVersion(entry);
+    entries.setDelegateCatalog(Session.active().sessionState().catalogManager().v2SessionCatalog());
+    TableChange[] changes = new TableChange[columns.size()];
+    for (int i = 0; i < changes.length; i++) {
+      String column = Json.at(columns, i).asText();
+      List names = CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(column));
+      changes[i] = TableChange.updateColumnNullability((String[]) names.toArray(new String[names.size()]), false);
+    }
+    entries.alterTable(entry, changes);
+  }
+
+  /** True if no lance table is at the path, but another extension may know it. */
+  private boolean isOfOthers() {
+    if (next instanceof SparkSqlParser) return false;
+    try {
+      Map options = Collections.singletonMap("path", statement.name.get(1));
+      LanceTable.reopened(new CaseInsensitiveStringMap(options));
+      return false;
+    } catch (Throwable t) {
+      return true;
+    }
+  }
+
+  /** The plan of the statement of Spark's own that means the same. */
+  private LogicalPlan sparks(JsonNode meaning, String key) throws Throwable {
+    Object[] arguments = (Object[]) given.clone();
+    arguments[0] = Json.at(meaning, key).asText();
+    return handedOver(arguments);
+  }
+
+  private LogicalPlan handedOver(Object[] arguments) throws Throwable {
+    Method[] methods = ParserInterface.class.getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (!methods[i].getName().equals(method) || methods[i].getParameterTypes().length != arguments.length) continue;
+      try {
+        return (LogicalPlan) methods[i].invoke(next, arguments);
+      } catch (InvocationTargetException e) {
+        throw e.getCause();
+      }
+    }
+    throw new NoSuchMethodException(method);
+  }
+
+  /** Replaces the text of each time by its value, which depends on the time zone of the session. */
+  private static void evaluate(JsonNode times, ObjectNode values) {
+    Iterator names = times.fieldNames();
+    while (names.hasNext()) {
+      String name = (String) names.next(), text = Json.at(times, name).asText();
+      Row row = (Row) Session.active().sql("SELECT unix_micros(CAST((" + text + ") AS TIMESTAMP))").collectAsList().get(0);
+      if (row.isNullAt(0)) throw new IllegalArgumentException(text + " is not a time");
+      values.put(name, row.getLong(0));
+    }
+  }
+
+  /** The columns of a procedure's rows that the statement shows, as the result of a command, so that Spark does not run it again. */
+  private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) throws Exception {
+    StructType own = procedure.columns(), shown = new StructType();
+    ArrayNode all = Json.array();
+    for (int i = 0; i < rows.size() && columns.size() > 0; i++) all.add(Json.array());
+    for (int k = 0; k < columns.size(); k++) {
+      JsonNode column = Json.at(columns, k);
+      boolean isText = column.has("text");
+      int from = isText ? -1 : own.fieldIndex(Json.at(column, "column").asText());
+      DataType type = isText ? DataTypes.StringType : own.fields()[from].dataType();
+      shown = shown.add(Json.at(column, "name").asText(), type, isText || own.fields()[from].nullable());
+      for (int i = 0; i < all.size(); i++) {
+        ((ArrayNode) Json.at(all, i)).add(isText ? Json.at(column, "text") : Json.at(Json.at(rows, i), from));
+      }
+    }
+    scala.collection.immutable.Seq values = CollectionConverters.asScala(Arrays.asList(new Rows(shown, all).rows())).toSeq();
+    org.apache.spark.sql.classic.SparkSession session = Session.active();
+    LogicalPlan empty = ((org.apache.spark.sql.classic.Dataset) session.createDataFrame(new ArrayList(), shown)).queryExecution().analyzed();
+    LogicalPlan relation = (LogicalPlan) SparkInternals.with((scala.Product) LocalRelation$.MODULE$.apply(empty.output()), "data", values);
+    org.apache.spark.sql.classic.Dataset frame = org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, relation);
+    return new CommandResult(relation.output(), relation, frame.queryExecution().executedPlan(), values);
+  }
+}

@@ -1,0 +1,98 @@
+package lancespark.statements;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import lancespark.catalog.NamespaceCatalog;
+import lancespark.core.Session;
+import lancespark.functions.SearchFunction;
+import lancespark.protocol.Json;
+import lancespark.table.LanceTable;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Where a lance table is: the catalog that reaches it, and what the requests of its procedures say of the table. */
+class Place {
+  final NamespaceCatalog catalog;
+  final ObjectNode json = Json.object();
+  final Identifier id;
+  /** The entry of a table of the session catalog, else null. */
+  final Identifier entry;
+  /** The table as Spark has it; null for a path. */
+  private DataSourceV2Relation named;
+
+  private Place(NamespaceCatalog catalog, String key, JsonNode value, Identifier id, Identifier entry) {
+    this.catalog = catalog;
+    this.json.set(key, value);
+    this.id = id;
+    this.entry = entry;
+  }
+
+  /** The place of the table, or of the table of a view, with these names; null if it is not a lance table. Raises the error of a NamespaceCatalog. */
+  static Place of(List names) throws Throwable {
+    CatalogManager manager = Session.active().sessionState().catalogManager();
+    String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
+    boolean isPath = names.size() == 2 && first.equalsIgnoreCase(Session.FORMAT) && last.indexOf('/') >= 0;
+    Map path = Collections.singletonMap("path", last);
+    if (isPath && !manager.isCatalogRegistered(first)) return at(path, names, null);
+    StringBuilder quoted = new StringBuilder();
+    for (int i = 0; i < names.size(); i++) quoted.append(i > 0 ? "." : "").append('`').append(((String) names.get(i)).replace("`", "``")).append('`');
+    DataSourceV2Relation relation;
+    try {
+      relation = SearchFunction.relation(quoted.toString());
+    } catch (Throwable t) {
+      // To open the path says more than Spark does.
+      if (isPath && manager.catalog(first) instanceof NamespaceCatalog) return at(path, names, null);
+      CatalogPlugin named = names.size() > 1 && manager.isCatalogRegistered(first) ? manager.catalog(first) : manager.currentCatalog();
+      if (named instanceof NamespaceCatalog) throw t;
+      return null;
+    }
+    if (relation == null) return null;
+    Object catalog = relation.catalog().isEmpty() ? null : relation.catalog().get();
+    boolean isOwn = catalog instanceof NamespaceCatalog;
+    Identifier id = isOwn ? (Identifier) relation.identifier().get() : null;
+    Place place = isOwn ? new Place((NamespaceCatalog) catalog, "id", Json.names(id), id, null) : at(SearchFunction.options(relation), names, entry(relation));
+    place.named = relation;
+    return place;
+  }
+
+  /** The table as the target of a write. */
+  DataSourceV2Relation relation() throws Exception {
+    if (named != null && named.table() instanceof LanceTable) return named;
+    Map options = (Map) new ObjectMapper().convertValue(Json.at(json, "options"), Map.class);
+    LanceTable table = LanceTable.reopened(new CaseInsensitiveStringMap(options));
+    return DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
+  }
+
+  /** This place, seen from the catalog of a table with these names, which is to be made; its id becomes the value `made` of the request. */
+  Place making(List names, ObjectNode request) {
+    CatalogManager manager = Session.active().sessionState().catalogManager();
+    String first = (String) names.get(0);
+    boolean isNamed = names.size() > 1 && manager.isCatalogRegistered(first);
+    boolean isPath = !isNamed && names.size() == 2 && first.equalsIgnoreCase(Session.FORMAT) && ((String) names.get(1)).indexOf('/') >= 0;
+    List id = new ArrayList(isNamed || isPath ? names.subList(1, names.size()) : names);
+    if (!isNamed && names.size() == 1) id.addAll(0, Arrays.asList(manager.currentNamespace()));
+    request.set("made", Json.names((String[]) id.toArray(new String[id.size()])));
+    if (isPath) return this;
+    CatalogPlugin named = isNamed ? manager.catalog(first) : manager.currentCatalog();
+    if (named == catalog) return this;
+    if (!(named instanceof NamespaceCatalog) || json.has("id")) {
+      throw new IllegalArgumentException("a clone is in the catalog of its table or at a path: write CREATE TABLE lance.`/path` SHALLOW CLONE t");
+    }
+    return new Place((NamespaceCatalog) named, "options", Json.at(json, "options"), this.id, null);
+  }
+
+  private static Identifier entry(DataSourceV2Relation relation) {
+    boolean isInSession = !relation.catalog().isEmpty() && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
+    return isInSession ? (Identifier) relation.identifier().get() : null;
+  }
+
+  private static Place at(Map options, List names, Identifier entry) {
+    return new Place(NamespaceCatalog.ofPaths(), "options", Json.texts(options), Identifier.of(new String[0], String.join(".", names)), entry);
+  }
+}

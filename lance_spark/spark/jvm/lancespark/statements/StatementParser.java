@@ -1,0 +1,68 @@
+package lancespark.statements;
+
+import lancespark.core.Addition;
+import lancespark.core.Session;
+import lancespark.core.SparkInternals;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.codehaus.janino.SimpleCompiler;
+
+/**
+ * Puts a parser in front of Spark's, or of another extension's. It takes the statements that StatementText knows, and hands over all others.
+ *
+ * The methods of ParserInterface differ between versions of Spark, so its class is made of those of a version (ParserSource): that of the newest
+ * version is compiled beforehand, and Janino compiles one where Spark has more methods. A proxy would not do: it wraps errors that a method does
+ * not declare.
+ */
+public class StatementParser implements scala.Function2, Addition {
+  private static final String NAME = "lancespark.statements." + ParserSource.NAME;
+  private static Class type = null;
+
+  public StatementParser() {}
+
+  /** The builder of a session's parser, for injectParser. */
+  public Object apply(Object session, Object next) { return before((ParserInterface) next); }
+
+  public void addTo(SparkSessionExtensions extensions) { extensions.injectParser(this); }
+
+  /** Puts the parser in front of that of a session which is built, also if it is in front of only a part of it. */
+  public void addTo(SparkSession session) throws Exception {
+    Object state = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState();
+    Object parser = SparkInternals.get(state, "sqlParser");
+    if (!parser.getClass().getName().equals(NAME)) SparkInternals.set(state, "sqlParser", before((ParserInterface) parser));
+  }
+
+  private static ParserInterface before(ParserInterface next) {
+    try {
+      return (ParserInterface) type().getConstructors()[0].newInstance(new Object[] { next });
+    } catch (Exception e) {
+      Session.LOG.warn("statements of lance tables such as OPTIMIZE are unknown in this session", e);
+      return next;
+    }
+  }
+
+  private static synchronized Class type() throws Exception {
+    if (type == null) type = beforehand();
+    if (type == null) type = compiled();
+    return type;
+  }
+
+  /** The class that was compiled with this one, if it has every method of this Spark's parsers; null otherwise. */
+  private static Class beforehand() throws Exception {
+    try {
+      Class found = Class.forName(NAME, true, StatementParser.class.getClassLoader());
+      String known = (String) found.getField("METHODS").get(null);
+      return ParserSource.areAllIn(known) ? found : null;
+    } catch (ClassNotFoundException e) {
+      return null;
+    }
+  }
+
+  private static Class compiled() throws Exception {
+    SimpleCompiler compiler = new SimpleCompiler();
+    compiler.setParentClassLoader(StatementParser.class.getClassLoader());
+    compiler.cook(ParserSource.text());
+    return compiler.getClassLoader().loadClass(NAME);
+  }
+}

@@ -1,1 +1,0 @@
-"""The planner for Spark: its Java sources, their installation, and the requests that they send."""

@@ -1,1 +1,0 @@
-"""Reading of Arrow batches as columns, in Java: what executors of Spark run."""

@@ -1,1 +1,0 @@
-"""Searches for vectors: Spark has their rows when it plans a query, which needs no job for them."""

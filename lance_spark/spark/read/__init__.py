@@ -1,0 +1,1 @@
+"""Kinds of reads in Spark, and what the planner asks of them."""

@@ -1,0 +1,89 @@
+"""The steps of a nearest join for Spark's planner, which puts them into its plan (NearestStages.java)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lance_spark.schema.schema import quoted
+from lance_spark.spark.read.nearest_steps import Conversion, Step, Steps, nearest_for
+from lance_spark.spark.workers.import_cache import brief_errors
+from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.versions.snapshot import Snapshot
+
+MARK = b"LanceNearest:"
+"""In the pickle of an answer, before the number of bytes of JSON and the JSON, which says how many bytes each function of a step has.
+
+These follow, in the order of the steps.
+"""
+
+
+class StepsPartition(InputPartition):
+    """The answer to the planner."""
+
+    def __init__(self, parts: bytes) -> None:
+        super().__init__(None)
+        self._parts = parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepsPartition, (MARK + self._parts,)
+
+
+class NearestReader(DataSourceReader):
+    """Answers the planner: no task reads anything."""
+
+    def __init__(self, steps: Callable[[], Steps]) -> None:
+        self._steps = steps
+
+    @brief_errors()
+    def partitions(self) -> list[InputPartition]:
+        """One partition with the steps."""
+        steps = self._steps()
+        functions = [_command(step) for step in steps.all]
+        told = [{"name": s.function.__name__, "schema": s.schema.json(), "bytes": len(f)} for s, f in zip(steps.all, functions)]
+        vector = "double" if steps.join.nearest.field.type.value_type == pa.float64() else "float"
+        about = json.dumps({"groups": steps.groups, "vector": vector, "told": steps.told, "steps": told}).encode()
+        return [StepsPartition(struct.pack("<q", len(about)) + about + b"".join(functions))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Nothing is read."""
+        return iter(())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+def steps_of(
+    snapshot: Snapshot,
+    plan: ScanPlan,
+    asked: Mapping[str, Any],
+    fields: StructType,
+    cores: int,
+    conversion_to: Callable[[StructType], Conversion],
+) -> Steps:
+    """The steps of a join with the rows that `plan` selects, whose columns are `fields` in Spark.
+
+    `asked` has the `column` of vectors (its path), `k`, the `metric`, whether the search is `exact`, the columns of the `questions`
+    (Spark's JSON), whether those without rows are `left`, and the `parameters` of a search that is not exact.
+    """
+    from lance_spark.table.join.plan import plan_join  # loads the decoders
+
+    given = {"k": asked["k"], "metric": asked["metric"]} | ({"use_index": False} if asked["exact"] else asked["parameters"])
+    nearest = nearest_for(snapshot, quoted(tuple(asked["column"])), given)
+    join, told = plan_join(snapshot, nearest, plan.predicate, False, cores)
+    questions = StructType.fromJson(json.loads(asked["questions"]))
+    return Steps(join, replace(plan, predicate=None), fields, questions, asked["left"], told, conversion_to)
+
+
+def _command(step: Step) -> bytes:
+    """What a task of Spark unpickles to run a step."""
+    serializer: Any = CloudPickleSerializer  # which has no types
+    return bytes(serializer().dumps((step.function, step.schema)))

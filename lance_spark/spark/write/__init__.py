@@ -1,0 +1,1 @@
+"""What tasks of Spark write, and what the driver commits."""

@@ -1,0 +1,61 @@
+"""Compile the planner's Java into a jar, which the wheel has as lance_spark/spark/jvm/classes.jar, so that no session compiles it.
+
+    python scripts/classes.py JAVAC JAR
+
+The classes are compiled against the installed PySpark, which must be the newest that is supported: it has the interfaces of all features.
+Warnings are errors.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pyspark
+
+from lance_spark.spark.jvm.classes import DIGEST, PACKAGED, digest_of
+from lance_spark.spark.jvm.install import sources
+
+# The sources are in the language that Janino takes, too: raw types, and casts that javac does not need.
+# Spark's jars name jars that are not there, and classes of annotations that are not (path, classfile).
+# Older methods of Spark are in use where not all versions have the newer ones (deprecation, removal).
+# What is serialized is read by the same classes (serial).
+LINT = "-Xlint:all,-rawtypes,-unchecked,-cast,-path,-classfile,-deprecation,-removal,-serial"
+RELEASE = "17"
+SPARK = Path(pyspark.__file__).parent / "jars"
+
+
+def javac(compiler: str, into: Path, files: list[Path]) -> None:
+    """Compile these files, which may use what is compiled in `into` already."""
+    options = ["--release", RELEASE, LINT, "-Werror", "-g:source,lines", "-cp", f"{into}:{SPARK}/*", "-d", str(into)]
+    if subprocess.run([compiler, *options, *map(str, files)], check=False).returncode:
+        sys.exit("the planner's Java does not compile, or not without warnings")
+
+
+def compile_all(compiler: str, into: Path) -> None:
+    """Compile the planner, and the parser that is made of this Spark's ParserInterface."""
+    javac(compiler, into, [PACKAGED.parent / path for path in sources()])
+    java = str(Path(compiler).resolve().with_name("java"))
+    command = [java, "-cp", f"{into}:{SPARK}/*", "lancespark.statements.ParserSource"]
+    parser = into / "InstalledStatementParser.java"
+    parser.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
+    javac(compiler, into, [parser])
+
+
+def main(compiler: str, out: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as jar:
+        into = Path(folder)
+        compile_all(compiler, into)
+        # Without times, so that the same sources make the same bytes.
+        jar.writestr(zipfile.ZipInfo(DIGEST), digest_of(sources()))
+        for file in sorted(into.rglob("*.class")):
+            entry = zipfile.ZipInfo(str(file.relative_to(into)))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            jar.writestr(entry, file.read_bytes())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
