@@ -159,7 +159,7 @@ def named_target(spark: SparkSession, name: str) -> Target:
 
 def _is_lance_catalog(cls: Any) -> bool:
     """Whether a Java class is the catalog of lance tables or extends it, as the catalog with changes does."""
-    while cls is not None and cls.getName() != "lancespark.LanceCatalog":
+    while cls is not None and cls.getName() != "lancespark.catalog.NamespaceCatalog":
         cls = cls.getSuperclass()
     return cls is not None
 
