@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 
@@ -13,16 +13,18 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, VersionNotFoundError, check_type
+from lance_spark.metadata.operations import Project, Restore
 from lance_spark.metadata.row_columns import ROW_ADDRESS
 from lance_spark.predicate import Predicate, evaluate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.feed.columns import ColumnHistory, Read, may_be_null
-from lance_spark.table.feed.differences import Differences, differences, differing, rows_of
+from lance_spark.table.feed.differences import Differences, differences, differing, rows_of, unchanged
 from lance_spark.table.feed.net import net_differences
 from lance_spark.table.scan.indexed import with_tests
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, fields_with
 from lance_spark.table.scan.rows_at import rows_in_order
+from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, in_use, list_versions, reopened, to_datetime
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -86,9 +88,26 @@ class Changes:
         for version in range(self.begin + 1, self.end + 1):
             after = self._version(version)
             with in_use(after):
-                found = differences(before, after)
+                found = self._with_columns(differences(before, after))
             yield found
             before = after
+
+    def _with_columns(self, found: Differences) -> Differences:
+        """The changes of a commit, and updates of the rows in which it has changed values only by dropping columns or bringing them back.
+
+        New columns update no rows, and an overwrite leaves none as it was.
+        """
+        before, after = found.before, found.after
+        if before is None or not isinstance(transaction_of(after).operation, Project | Restore):
+            return found
+        fields = self.snapshot.manifest.schema.fields if self.net else self.to_read
+        affected = self._history.came_or_went(before, after, tuple(map(may_be_null, fields)))
+        if not affected:
+            return found
+        old, new = unchanged(found)
+        differ = self._differing_in(affected, before, old, after, new)
+        updated = tuple(np.concatenate([known, more[differ]]) for known, more in zip(found.updated, (old, new)))
+        return replace(found, updated=(updated[0], updated[1]))
 
     def _version(self, version: int) -> Snapshot:
         if version == self.snapshot.version:
@@ -161,7 +180,10 @@ class Changes:
         return ColumnHistory(self.snapshot, self._version, self.begin or 1)
 
     def _differing(self, before: Snapshot, old: np.ndarray, after: Snapshot, new: np.ndarray) -> np.ndarray:
-        fields = tuple(map(may_be_null, self.snapshot.manifest.schema.fields))
+        return self._differing_in(tuple(map(may_be_null, self.snapshot.manifest.schema.fields)), before, old, after, new)
+
+    def _differing_in(self, fields: Sequence[Field], before: Snapshot, old: np.ndarray, after: Snapshot, new: np.ndarray) -> np.ndarray:
+        """Which rows, at their addresses in two versions, have other values of the fields."""
         found = [np.empty(0, bool)]
         for start in range(0, len(old), BATCH_ROWS):
             sides = ((before, old[start : start + BATCH_ROWS]), (after, new[start : start + BATCH_ROWS]))

@@ -16,6 +16,7 @@ from lance_spark.metadata.operations import Overwrite, Restore
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS, ROW_COLUMNS
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.alter_types import cast, castable
+from lance_spark.table.feed.differences import only
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
@@ -80,7 +81,16 @@ class ColumnHistory:
         old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is column.casts[0]), None)
         if old is None:
             return None
-        return field if there[old.id] is column and _agrees(old, field) else may_be_null(old)
+        if there[old.id] is not column or not _agrees(old, field):
+            return may_be_null(old)
+        # Files go on having fields that were dropped: what the version lacks is null, whatever its files have.
+        return next(iter(only((field,), {f.id for f in old.walk()})), None)
+
+    def came_or_went(self, before: Snapshot, after: Snapshot, fields: Sequence[Field]) -> tuple[Field, ...]:
+        """Those of `fields`, which are as for `read`, that one of the versions lacks in whole or in part, and the other one has."""
+        if before.manifest.schema.fields == after.manifest.schema.fields:
+            return ()
+        return tuple(f for f in fields if _paths(self._stored(f, before)) != _paths(self._stored(f, after)))
 
     def _value(self, values: pa.Array, old: Field, new: Field, snapshot: Snapshot) -> pa.Array:
         if old is new:
@@ -88,6 +98,8 @@ class ColumnHistory:
         was, casts = self._columns(snapshot.version)[old.id], self._columns(self._last.version)[new.id].casts
         if old.type == new.type and (was is casts[-1] or old.children):
             return values
+        if was is casts[-1] and _agrees(old, new):
+            return _widened(values, old, new, _type(new))
         if old.children or new.children:
             raise UnsupportedFeatureError(
                 f"{self._last}: the type of column {new.name!r} was {old.type} in one of the versions, and is {new.type}; "
@@ -179,5 +191,44 @@ def _agrees(old: Field, new: Field) -> bool:
     return all(_agrees(by_id[c.id], c) if c.id in by_id else c.name not in names for c in new.children)
 
 
+def _paths(field: Field | None, above: str = "") -> set[str]:
+    """The paths of a field and of those in it; none if there is no field."""
+    if field is None:
+        return set()
+    path = f"{above}.{field.name}"
+    return {path}.union(*(_paths(child, path) for child in field.children))
+
+
+def _widened(values: pa.Array, old: Field, new: Field, to: pa.DataType) -> pa.Array:
+    """A column `old` as `new`, of the type `to`, which has more fields in structs: they are null."""
+    if values.type.equals(to):
+        return values
+    there = {child.id: child for child in old.children}
+    if not pa.types.is_struct(to):
+        return _with_items(values, old.children[0], new.children[0], to)
+    children = []
+    for child, shown in zip(new.children, to):
+        before = there.get(child.id)
+        if before is None:
+            children.append(pa.nulls(len(values), shown.type))
+        else:
+            children.append(_widened(values.field(before.name), before, child, shown.type))
+    mask = values.is_null() if values.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(to), mask=mask)
+
+
+def _with_items(values: pa.Array, old: Field, new: Field, to: pa.DataType) -> pa.Array:
+    """A list or a map with items `old` as one with items `new`."""
+    item_type = pa.struct([to.key_field, to.item_field]) if pa.types.is_map(to) else to.value_type
+    items = _widened(values.values, old, new, item_type)
+    buffers = values.buffers()[: 1 if pa.types.is_fixed_size_list(to) else 2]
+    return pa.Array.from_buffers(to, len(values), buffers, values.null_count, values.offset, [items])
+
+
 def _nulls(batch: pa.RecordBatch, field: Field) -> pa.Array:
-    return pa.nulls(batch.num_rows, Schema((field,)).to_arrow().field(0).type)
+    return pa.nulls(batch.num_rows, _type(field))
+
+
+def _type(field: Field) -> pa.DataType:
+    """The type of the column, as users see it."""
+    return Schema((field,)).to_arrow().field(0).type

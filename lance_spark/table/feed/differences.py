@@ -125,6 +125,22 @@ def differences(before: Snapshot | None, after: Snapshot) -> Differences:
     return Differences(before, after, found.left, found.came, _in_place(found))
 
 
+def unchanged(found: Differences) -> tuple[np.ndarray, np.ndarray]:
+    """The addresses (uint64), in both versions, of the rows that are in both and that the commit has not updated."""
+    before, after = found.before, found.after
+    none = np.empty(0, np.uint64)
+    if before is None:
+        return none, none
+    parts = rows_of(after, after.manifest.lazy_fragments.ids.tolist())
+    new = np.concatenate([none, *(part.addresses for part in parts)])
+    changed = np.concatenate([found.updated[1], *(part.addresses for part in found.inserted)])
+    is_kept = ~np.isin(new, changed)
+    if not (after.manifest.has_stable_row_ids and before.manifest.has_stable_row_ids):
+        return new[is_kept], new[is_kept]
+    ids = np.concatenate([none, *(part.row_ids() for part in parts)])
+    return addresses_of_ids(before, ids[is_kept]), new[is_kept]
+
+
 def _in_place(touched: Touched) -> tuple[np.ndarray, np.ndarray]:
     addresses = np.concatenate([np.empty(0, np.uint64), *touched.updated])
     return addresses, addresses
@@ -236,7 +252,7 @@ def _compare(touched: Touched, before: Snapshot, f: Fragment, after: Snapshot, g
         return
     both = np.setdiff1d(np.arange(_physical_rows(after, g)), np.union1d(was_deleted, is_deleted), assume_unique=True)
     old, new = Part(before, f, both), Part(after, g, both)
-    compared = _only(after.manifest.schema.fields, known)
+    compared = only(after.manifest.schema.fields, known)
     fields = Schema(tuple(field for field in compared if not changed.isdisjoint(c.id for c in field.walk())))
     if not fields.fields:
         return  # the commit has cast the only field of a struct
@@ -253,11 +269,11 @@ def _place(fragment: Fragment, field: Field) -> object:
     return None
 
 
-def _only(fields: Sequence[Field], known: Collection[int]) -> tuple[Field, ...]:
+def only(fields: Sequence[Field], known: Collection[int]) -> tuple[Field, ...]:
     """The fields without those, also within them, that are not among `known`."""
     found = []
     for f in fields:
-        children = _only(f.children, known)
+        children = only(f.children, known)
         if f.id in known and bool(children) == bool(f.children):
             found.append(replace(f, children=children))
     return tuple(found)

@@ -243,18 +243,15 @@ class History:
         return next(entry.operation for entry in self.table.history() if entry.version == version)
 
     def comparable(self, begin: int, end: int) -> dict[str, str | None]:
-        """The columns of the version `end` that the changes since `begin` tell all of, with their paths in `begin` (None: it was null)."""
-        versions = [self.columns[v] for v in range(max(begin, 1), end + 1)]
+        """The columns of the version `end` that the changes since `begin` tell all of, with their paths in `begin` (None: it was null).
+
+        These are all but the ones that were added with values since.
+        """
+        start = max(begin, 1)
         found: dict[str, str | None] = {}
         for path, known in self.columns[end].items():
-            there = [known in columns.values() for columns in versions]
-            first = there.index(True)
-            if not all(there[first:]):
-                continue
-            if first == 0:
-                found[path] = next(old for old, other in versions[0].items() if other is known)
-            elif known.is_null and known.added_at == begin + first:
-                found[path] = None
+            if known.added_at <= start or known.is_null:
+                found[path] = next((old for old, other in self.columns[start].items() if other is known), None)
         return found
 
 
