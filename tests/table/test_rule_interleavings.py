@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,18 @@ from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY
 from lance_spark.table.changes import alter
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target, write_columns
+from lance_spark.table.changes.columns_in_place import InPlacePlan
+from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.changes.new_columns import commit_columns, new_fields
 from lance_spark.table.changes.replace_where import replace_where
+from lance_spark.table.changes.row_changes import RowPlan, change_rows
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write import write
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import Mode
+from lance_spark.table.write.write import rewrite_target
 
 Prepared = Callable[[], object]
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("a", pa.int64()), pa.field("b", pa.string())])
@@ -67,6 +76,55 @@ def _merged(ds: Dataset) -> object:
     return ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
+def _files_of(values: dict[str, Any], snapshot: Snapshot, target: ColumnTarget) -> list[ColumnFile]:
+    """Column files in which every row has these values."""
+    types = {field.name: field.type for field in target.write.schema.fields}
+    batches = []
+    for task in plan_tasks(snapshot, ScanPlan(columns=(ROW_ADDRESS,))):
+        for batch in task.read():
+            for name, value in values.items():
+                batch = batch.append_column(name, pa.repeat(pa.scalar(value, types[name]), batch.num_rows))
+            batches.append(batch)
+    return write_columns(target, batches)
+
+
+def _in_place(values: dict[str, Any], snapshot: Snapshot) -> InPlacePlan:
+    for name in values:
+        snapshot.manifest.schema.resolve_field(name)  # raises SchemaMismatchError if the table lacks it
+    return InPlacePlan(snapshot, partial(_files_of, values, snapshot), tuple(values))
+
+
+def _columns_updated_from(values: dict[str, Any]) -> Callable[[str], Prepared]:
+    """UPDATE COLUMNS FROM: the files are there before the other change, and are committed after it."""
+
+    def prepare(uri: str) -> Prepared:
+        snapshot = Dataset.open(uri).snapshot
+        written = _in_place(values, snapshot).write(rewrite_target(snapshot, WriteOptions()))
+        return lambda: written.commit({})
+
+    return prepare
+
+
+def _update_columns(values: dict[str, Any]) -> Callable[[str], Prepared]:
+    """LanceTable.updateColumns: prepared like UPDATE COLUMNS FROM, and run again if the table has changed."""
+
+    def prepare(uri: str) -> Prepared:
+        return partial(change_rows, Dataset.open(uri).snapshot, WriteOptions(), lambda snapshot: RowPlan(_in_place(values, snapshot).write))
+
+    return prepare
+
+
+def _columns_added_from(uri: str) -> Prepared:
+    """ADD COLUMNS FROM."""
+    snapshot = Dataset.open(uri).snapshot
+    new = new_fields(snapshot, pa.schema([("n", pa.int64())]))
+    target = replace(rewrite_target(snapshot, WriteOptions()), schema=new.written)
+    columns = replace(column_target(snapshot, target), names=new.names)
+    files = {file.fragment_id: file for file in _files_of({"n": 100}, snapshot, columns)}
+    return lambda: commit_columns(snapshot, new, columns.write.since, files, {})
+
+
+BAD_VALUES: dict[str, Any] = {"a": None, "b": None}
 OURS: dict[str, Callable[[str], Prepared]] = {
     "append": _written("append"),
     "append of some columns": _written("append", BAD.select(["k"])),
@@ -79,6 +137,11 @@ OURS: dict[str, Callable[[str], Prepared]] = {
     "update of a row": _verb(lambda ds: ds.update({"a": "cast(null as bigint)", "b": "cast(null as string)"}, "k = 3")),
     "merge": _verb(_merged),
     "add columns": _verb(lambda ds: ds.add_columns({"n": "a + 100"})),
+    "ADD COLUMNS FROM": _columns_added_from,
+    "UPDATE COLUMNS FROM": _columns_updated_from({"a": 100}),
+    "UPDATE COLUMNS FROM with null": _columns_updated_from(BAD_VALUES),
+    "updateColumns": _update_columns({"a": 100}),
+    "updateColumns with null": _update_columns(BAD_VALUES),
     "alter type": _verb(lambda ds: ds.alter_columns({"path": "a", "data_type": pa.int32()})),
     "compact": _verb(lambda ds: ds.optimize.compact_files()),
     "compact nothing": _verb(lambda ds: ds.optimize.compact_files(target_rows_per_fragment=1, materialize_deletions=False)),
@@ -105,7 +168,8 @@ THEIRS: dict[str, Callable[[Dataset], object]] = {
     "restore": lambda ds: ds.checkout_version(1).restore(),
 }
 RULES = ("CHECK", "NOT NULL", "rename with CHECK")
-SOME = [(ours, theirs) for ours in ("append", "update in place", "update of a row", "overwrite the rows") for theirs in RULES]
+OFTEN = ("append", "update in place", "update of a row", "overwrite the rows", "UPDATE COLUMNS FROM")
+SOME = [(ours, theirs) for ours in OFTEN for theirs in RULES]
 CELLS = [(ours, theirs) for ours in OURS for theirs in THEIRS]
 
 

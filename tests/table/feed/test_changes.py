@@ -169,8 +169,9 @@ def test_a_column_that_is_dropped_and_restored_loses_its_values_and_gets_them_ba
     restored = [{**without, "_change_type": "update_preimage"}, {**first, "_change_type": "update_postimage"}]
 
     def found(begin: int, **options: Any) -> list[dict[str, Any]]:
-        changes = table.changes(begin, **options).to_table()
-        return changes.drop_columns(["_commit_version", "_commit_timestamp"]).to_pylist()
+        changes = table.changes(begin, **options).to_table().drop_columns(["_commit_version", "_commit_timestamp"])
+        rows: list[dict[str, Any]] = changes.to_pylist()
+        return rows
 
     assert found(1) == [*lost, *restored]
     assert found(2) == restored
