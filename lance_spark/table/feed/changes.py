@@ -100,8 +100,7 @@ class Changes:
         before, after = found.before, found.after
         if before is None or not isinstance(transaction_of(after).operation, Project | Restore):
             return found
-        fields = self.snapshot.manifest.schema.fields if self.net else self.to_read
-        affected = self._history.came_or_went(before, after, tuple(map(may_be_null, fields)))
+        affected = self._history.came_or_went(before, after, tuple(map(may_be_null, self.to_read)))
         if not affected:
             return found
         old, new = unchanged(found)
