@@ -57,6 +57,8 @@ class ColumnHistory:
     def __init__(self, last: Snapshot, opened: Callable[[int], Snapshot], first: int) -> None:
         self._last, self._opened, self._first = last, opened, first
         self._known: dict[int, _Columns] = {}
+        self._cast_of: dict[int, int] = {}
+        """The ids of the fields in columns that are casts of others, with the id that the first of those had."""
 
     def read(self, snapshot: Snapshot, fields: Sequence[Field], read: Read) -> Iterator[list[pa.Array]]:
         """Batches of the columns `fields` of the last version, for rows of an earlier one; null if that version lacks the column.
@@ -81,7 +83,7 @@ class ColumnHistory:
         old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is column.casts[0]), None)
         if old is None:
             return None
-        if there[old.id] is not column or not _agrees(old, field):
+        if there[old.id] is not column or not _agrees(old, field) or self._has_cast(old, field):
             return may_be_null(old)
         # Files go on having fields that were dropped: what the version lacks is null, whatever its files have.
         return next(iter(only((field,), {f.id for f in old.walk()})), None)
@@ -98,7 +100,7 @@ class ColumnHistory:
         was, casts = self._columns(snapshot.version)[old.id], self._columns(self._last.version)[new.id].casts
         if old.type == new.type and (was is casts[-1] or old.children):
             return values
-        if was is casts[-1] and _agrees(old, new):
+        if was is casts[-1] and _agrees(old, new) and not self._has_cast(old, new):
             return _widened(values, old, new, _type(new))
         if old.children or new.children:
             raise UnsupportedFeatureError(
@@ -111,6 +113,21 @@ class ColumnHistory:
         for column in steps[:-1]:
             values = cast(values, replace(column.field, nullable=True))
         return cast(values, replace(new, nullable=True))
+
+    def _has_cast(self, old: Field, new: Field) -> bool:
+        """True if a field in the earlier column is a cast of one in the later column, or the other way round, whatever their names are."""
+        before, after = ({f.id for f in column.walk()} for column in (old, new))
+        firsts = ({self._cast_of.get(i, i) for i in ids} for ids in (before - after, after - before))
+        return not next(firsts).isdisjoint(next(firsts))
+
+    def _note_casts(self, before: Sequence[Field], after: Sequence[Field]) -> None:
+        for field in after:
+            origin = _origin(field, before, after)
+            if origin is None:
+                continue
+            if origin.id != field.id:
+                self._cast_of[field.id] = self._cast_of.get(origin.id, origin.id)
+            self._note_casts(origin.children, field.children)
 
     def _columns(self, version: int) -> _Columns:
         if not self._known:
@@ -149,6 +166,7 @@ class ColumnHistory:
         if isinstance(operation, Overwrite):
             by_name = {f.name: f for f in earlier}
             return {f.id: _written_anew(by_name.get(f.name), f, known) for f in fields}
+        self._note_casts(earlier, fields)
         return {f.id: _followed(_origin(f, earlier, fields), f, known) for f in fields}
 
 

@@ -181,6 +181,16 @@ def test_a_column_that_is_dropped_and_restored_loses_its_values_and_gets_them_ba
         assert found(2, net=True) == restored
 
 
+def test_a_field_that_was_cast_restored_and_renamed_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    rows = pa.table({"id": [1, 2], "p": [{"a": 1, "b": 1}, {"a": 2, "b": 2}]})
+    table = Dataset.write(uri, rows, enable_stable_row_ids=True).alter_columns({"path": "p.a", "data_type": pa.int32()})
+    table.update({"id": "id + 10"}, "id = 1")
+    table = Dataset.open(uri, version=1).restore().alter_columns({"path": "p.a", "name": "c"})
+    with pytest.raises(UnsupportedFeatureError, match="the type of column 'p' was"):
+        table.changes(1).to_table()
+
+
 @pytest.mark.parametrize("list_type", [pa.list_, pa.large_list, lambda item: pa.map_(pa.string(), item)])
 def test_a_field_of_items_that_is_dropped_and_restored_is_null_in_between(tmp_path: Path, list_type: Any) -> None:
     uri = str(tmp_path / "t.lance")
