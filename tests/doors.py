@@ -180,7 +180,6 @@ def _backfill_column(place: Place, rows: pa.Table, name: str) -> None:
     place.table.backfill(name, value)
 
 
-
 DOORS: tuple[Door, ...] = (
     Door("Dataset.write append", "inserted", lambda p, rows: Dataset.write(p.uri, rows, mode="append"), spark=False),
     Door("Dataset.insert", "inserted", lambda p, rows: Dataset.open(p.uri).insert(rows), spark=False),
