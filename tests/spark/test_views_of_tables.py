@@ -142,7 +142,7 @@ INSERTS: dict[str, tuple[Callable[[SparkSession, str], object], list[tuple[int, 
 
 
 @pytest.mark.parametrize("name", ["planner.t", "lance.t", "path"])
-@pytest.mark.parametrize("kind", ["TEMPORARY", "GLOBAL TEMPORARY"])
+@pytest.mark.parametrize("kind", ["TEMPORARY", pytest.param("GLOBAL TEMPORARY", marks=pytest.mark.slow)])
 def test_rows_are_inserted_into_a_view_that_is_a_text_of_sql(own: Lake, sql: Sql, kind: str, name: str) -> None:
     made = "lance.t" if name == "path" else name
     sql(f"CREATE TABLE {made} (id INT, c STRING) USING lance")

@@ -78,7 +78,7 @@ def test_conditions_that_pylance_takes_mean_the_same(tmp_path: Path, condition: 
 
 def test_a_source_has_no_row_columns(table: Dataset) -> None:
     merge = table.merge_insert("id").when_matched_update_all("source._rowid = 1")
-    with pytest.raises(SchemaMismatchError, match="no column 'source._rowid'"):
+    with pytest.raises(SchemaMismatchError, match=r"no column 'source\._rowid'"):
         merge.execute(SOURCE)
 
 
@@ -87,5 +87,5 @@ def test_the_number_of_a_row_is_known_to_scans_only(table: Dataset) -> None:
     update = merge.when_matched_update_all("target._rowoffset = 100")
     delete = merge.when_not_matched_by_source_delete("_rowoffset = 100")
     for changed in (update, delete):
-        with pytest.raises(UnsupportedFeatureError, match="_rowoffset, .* use _rowaddr"):
+        with pytest.raises(UnsupportedFeatureError, match=r"_rowoffset, .* use _rowaddr"):
             changed.execute(SOURCE)

@@ -121,8 +121,8 @@ class _Pair(Schema):
     def resolve(self, path: str) -> tuple[Field, ...]:
         """The struct and the fields down to the one with this path."""
         names = {f.name for f in ROW_COLUMNS}
-        side = _Target(self.fields) if path.partition(".")[0].lower() in names else super()
-        return side.resolve(path)
+        names_no_side = path.partition(".")[0].lower() in names
+        return _Target(self.fields).resolve(path) if names_no_side else super().resolve(path)
 
 
 @dataclass(frozen=True)
