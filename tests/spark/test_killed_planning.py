@@ -85,3 +85,34 @@ def test_a_read_gets_another_process(load: Load, table: str) -> None:
     for _ in range(3):
         kill()
         assert load(table).where("id < 3").count() == 3
+
+
+STATEMENTS: dict[str, tuple[str, dict[str, int]]] = {
+    "OPTIMIZE": ("OPTIMIZE killed.t", {"t": 10}),
+    "CREATE": ("CREATE TABLE killed.new (id INT)", {"t": 10, "new": 0}),
+    "CALL": ("CALL killed.system.compact('t')", {"t": 10}),
+    "CREATE AS SELECT": ("CREATE TABLE killed.new AS SELECT * FROM killed.t", {"t": 10, "new": 10}),
+    "CREATE OR REPLACE": ("CREATE OR REPLACE TABLE killed.t AS SELECT id FROM range(3)", {"t": 3}),
+    "DROP": ("DROP TABLE killed.t", {}),
+    "RENAME": ("ALTER TABLE killed.t RENAME TO killed.other", {"other": 10}),
+    "CREATE NAMESPACE": ("CREATE NAMESPACE killed.space", {"t": 10}),
+}
+"""What the catalog has after a statement: the rows of each table."""
+IN_PLAIN_SUITE = ("OPTIMIZE", "CREATE")
+
+
+CELLS = [pytest.param(name, marks=() if name in IN_PLAIN_SUITE else pytest.mark.slow) for name in STATEMENTS]
+
+
+@pytest.mark.parametrize("statement", CELLS)
+def test_a_statement_of_the_catalog_is_answered_once(spark: SparkSession, table: str, statement: str) -> None:
+    text, expected = STATEMENTS[statement]
+    with kills():
+        spark.sql(text).collect()
+    found = {row.tableName: spark.table(f"killed.{row.tableName}").count() for row in spark.sql("SHOW TABLES IN killed").collect()}
+    assert found == expected
+    if statement in ("OPTIMIZE", "CALL"):
+        latest = Dataset.open(table)
+        assert len(latest.snapshot.manifest.fragments) == 1
+        assert [version.operation for version in latest.history()].count("Rewrite") == 1
+        assert latest.verify().ok

@@ -122,3 +122,46 @@ def test_merge_schema_adds_columns_to_a_table_of_a_catalog(own: Lake, sql: Sql, 
     assert [row[0] for row in sql(f"DESCRIBE {name}")] == ["id", "s", "x"]
     with pytest.raises(SPARK_ERRORS, match=r"EXTRA_COLUMNS|TOO_MANY_DATA_COLUMNS"):
         rows.withColumn("y", rows.x).writeTo(name).append()
+
+
+VIEWS = {
+    "of a name": "SELECT * FROM {table}",
+    "of all columns": "SELECT id, c FROM {table}",
+    "of a view": "SELECT * FROM inner_view",
+}
+INSERTS: dict[str, tuple[Callable[[SparkSession, str], object], list[tuple[int, str]]]] = {
+    "INSERT": (lambda spark, view: spark.sql(f"INSERT INTO {view} VALUES (2, 'b')"), [(1, "a"), (2, "b")]),
+    "columns": (lambda spark, view: spark.sql(f"INSERT INTO {view} (c, id) VALUES ('b', 2)"), [(1, "a"), (2, "b")]),
+    "BY NAME": (lambda spark, view: spark.sql(f"INSERT INTO {view} BY NAME SELECT 'b' AS c, 2 AS id"), [(1, "a"), (2, "b")]),
+    "OVERWRITE": (lambda spark, view: spark.sql(f"INSERT OVERWRITE {view} VALUES (2, 'b')"), [(2, "b")]),
+    "insertInto": (
+        lambda spark, view: spark.createDataFrame([(2, "b")], "id INT, c STRING").write.insertInto(view),
+        [(1, "a"), (2, "b")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["planner.t", "lance.t", "path"])
+@pytest.mark.parametrize("kind", ["TEMPORARY", pytest.param("GLOBAL TEMPORARY", marks=pytest.mark.slow)])
+def test_rows_are_inserted_into_a_view_that_is_a_text_of_sql(own: Lake, sql: Sql, kind: str, name: str) -> None:
+    made = "lance.t" if name == "path" else name
+    sql(f"CREATE TABLE {made} (id INT, c STRING) USING lance")
+    table = f"lance.`{own.location('t')}`" if name == "path" else name
+    view = "text_view" if kind == "TEMPORARY" else "global_temp.text_view"
+    sql(f"CREATE OR REPLACE TEMPORARY VIEW inner_view AS SELECT * FROM {table}")
+    for text in VIEWS.values():
+        sql(f"CREATE OR REPLACE {kind} VIEW text_view AS {text.format(table=table)}")
+        for insert, expected in INSERTS.values():
+            sql(f"INSERT OVERWRITE {made} VALUES (1, 'a')")
+            insert(own.spark, view)
+            assert sorted(sql(f"SELECT * FROM {made}")) == sorted(sql(f"SELECT * FROM {view}")) == expected
+    sql(f"DROP VIEW {view}")
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM lance.t WHERE id > 0", "SELECT id FROM lance.t", "SELECT id AS c, c AS id FROM lance.t"])
+def test_a_view_of_other_rows_or_columns_is_not_inserted_into(own: Lake, sql: Sql, query: str) -> None:
+    sql("CREATE TABLE lance.t (id INT, c STRING)")
+    sql(f"CREATE OR REPLACE TEMPORARY VIEW part_view AS {query}")
+    with pytest.raises(SPARK_ERRORS, match="expects a table but `part_view` is a view"):
+        sql("INSERT INTO part_view SELECT * FROM part_view")
+    assert sql("SELECT * FROM lance.t") == []

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_spark.table.maintenance.durations import duration
-from lance_spark.table.versions.ref_files import is_tag_name
+from lance_spark.table.versions.ref_files import is_new_tag_name
 
 
 def nonempty(text: str) -> str:
@@ -95,9 +95,9 @@ def time_span(text: str) -> timedelta:
 
 
 def tag_part(text: str) -> str:
-    """Text that may be a part of the name of a tag."""
-    if not is_tag_name(text):
-        raise ValueError("letters, digits, '.', '-' and '_'")
+    """Text that may be a part of the name of a new tag."""
+    if not is_new_tag_name(text):
+        raise ValueError("letters, digits, '.', '-' and '_', all in ASCII")
     return text
 
 

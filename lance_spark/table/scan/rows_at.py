@@ -11,6 +11,7 @@ from lance_spark.arrow.selection import take
 from lance_spark.errors import LanceError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.row_address import by_fragment
+from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.plan import BATCH_ROWS
@@ -45,8 +46,9 @@ def rows_in_order(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> 
 
 
 def rows_at(snapshot: Snapshot, addresses: np.ndarray, names: Sequence[str]) -> pa.RecordBatch:
-    """Top-level columns (exact names) of the rows at these addresses, in their order; addresses may repeat."""
+    """Top-level columns (exact names), or row columns, of the rows at these addresses, in their order; addresses may repeat."""
     if not names:
         return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    rows = rows_in_order(snapshot, addresses, snapshot.manifest.schema.select([quoted([name]) for name in names]))
+    fields = with_row_columns(snapshot.manifest.schema).select([quoted([name]) for name in names])
+    rows = rows_in_order(snapshot, addresses, fields)
     return pa.RecordBatch.from_arrays(rows.columns, names=list(names))

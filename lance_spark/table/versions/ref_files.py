@@ -122,6 +122,24 @@ def check_tag_name(name: str) -> None:
         )
 
 
+def is_new_tag_name(name: str) -> bool:
+    """True if a new tag may have this valid name of a tag.
+
+    Letters of other alphabets are valid, but pylance cannot list the tags of a table that has one with such a name.
+    """
+    return is_tag_name(name) and name.isascii()
+
+
+def check_new_tag_name(name: str) -> None:
+    """Raise ValueError if no new tag may have this name. Tags that have such a name already can be read, moved and removed."""
+    check_tag_name(name)
+    if not is_new_tag_name(name):
+        raise ValueError(
+            f"invalid name of a new tag {name!r}: use only the letters a to z and A to Z, because pylance cannot list "
+            "the tags of a table that has a tag with other letters or digits in its name"
+        )
+
+
 def check_branch_name(name: str) -> None:
     """Raise ValueError for an invalid name of a branch. A valid name cannot be a path outside of its folder."""
     if not is_branch_name(name):

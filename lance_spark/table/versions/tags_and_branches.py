@@ -71,8 +71,10 @@ class Tags:
     def create(self, tag: str, reference: Reference | None = None) -> None:
         """Create a tag for a version, by default this one.
 
-        Raises RefConflictError if the tag exists, and VersionNotFoundError if the version, or one of its files, does not.
+        Raises RefConflictError if the tag exists, and VersionNotFoundError if the version, or one of its files, does not. A name with
+        letters that are not ASCII is refused with ValueError: pylance could not list the tags of the table any more.
         """
+        refs.check_new_tag_name(tag)
         now = _now()
         self._put(Tag(tag, 0, None, created_at=now, updated_at=now), reference, None)
 

@@ -91,3 +91,19 @@ def test_letters_of_all_languages_are_letters(dataset: Dataset, name: str) -> No
     assert Dataset.open(dataset.uri, branch=name).count_rows() == 2
     dataset.create_branch(name + "2")
     assert lance.dataset(dataset.uri).checkout_version((name + "2", None)).count_rows() == 2
+
+
+@pytest.mark.parametrize("name", ["ü", "日本", "²", "Ⅷ", "v1ª"])
+def test_a_new_tag_is_one_that_pylance_can_list(dataset: Dataset, name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}.*pylance cannot list"):
+        dataset.tags.create(name)
+    assert list(lance.dataset(dataset.uri).tags.list()) == list(dataset.tags.list()) == ["good"]
+
+
+def test_a_tag_with_letters_that_are_not_ascii_is_read_moved_and_removed(dataset: Dataset) -> None:
+    lance.dataset(dataset.uri).tags.create("日本", 1)
+    assert set(dataset.tags.list()) == {"good", "日本"}
+    dataset.tags.update("日本", 1)
+    assert Dataset.open(dataset.uri, tag="日本").version == dataset.tags.get_version("日本") == 1
+    dataset.tags.delete("日本")
+    assert list(lance.dataset(dataset.uri).tags.list()) == ["good"]

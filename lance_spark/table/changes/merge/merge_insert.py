@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError, MatchedRowsError, SchemaMismatchError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.inserted_keys import primary_key
-from lance_spark.predicate import parse
+from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
+from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget, Intent
-from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, ByKeys, Rows
+from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, ByKeys, Rows, columns_of
 from lance_spark.table.changes.merge.rows import MergeClause, MergeRows, ambiguous_row, column, merge_in_tasks, plan_merge
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
@@ -86,14 +87,15 @@ def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
 
 def _clauses(merge: MergeInsert, source: pa.Schema, table: Schema) -> Iterator[MergeClause]:
     """What the actions do with pairs, in which the rows are the structs `target` and `source`."""
-    target = replace(from_arrow(pa.schema([(TARGET, pa.struct([]))])).fields[0], children=table.fields)
+    children = with_row_columns(table).fields
+    target = replace(from_arrow(pa.schema([(TARGET, pa.struct([]))])).fields[0], children=children)
     values = {name: column(SOURCE, name) for name in source.names}
     fields = {f.name: f for f in table.fields}
     if merge.update:
         condition = None
         if merge.update_condition is not None:
             rows = from_arrow(pa.schema([(SOURCE, pa.struct(list(source)))])).fields
-            condition = parse(merge.update_condition, Schema((target, *rows)))
+            condition = _condition(merge.update_condition, _Pair((target, *rows)))
         keeps = tuple(f.name for f in source if lacks_fields(f.type, fields[f.name]))
         yield MergeClause("matched", UPDATED, condition, values, keeps)
     if merge.delete:
@@ -101,8 +103,26 @@ def _clauses(merge: MergeInsert, source: pa.Schema, table: Schema) -> Iterator[M
     if merge.insert:
         yield MergeClause("not matched", INSERTED, None, values)
     if merge.delete_by_source is not None:
-        where = parse(merge.delete_by_source, _Target((target,))) if merge.delete_by_source else None
+        where = _condition(merge.delete_by_source, _Target((target,))) if merge.delete_by_source else None
         yield MergeClause("not matched by source", DELETED, where, {})
+
+
+def _condition(text: str, rows: Schema) -> Predicate:
+    condition = parse(text, rows)
+    if "_rowoffset" in columns_of([condition], TARGET):
+        raise UnsupportedFeatureError(f"a condition of merge_insert cannot use _rowoffset, which only scans know; use _rowaddr: {text}")
+    return condition
+
+
+@dataclass(frozen=True)
+class _Pair(Schema):
+    """The structs of both sides. As in pylance, a row column is the table's also if a condition names no side."""
+
+    def resolve(self, path: str) -> tuple[Field, ...]:
+        """The struct and the fields down to the one with this path."""
+        names = {f.name for f in ROW_COLUMNS}
+        names_no_side = path.partition(".")[0].lower() in names
+        return _Target(self.fields).resolve(path) if names_no_side else super().resolve(path)
 
 
 @dataclass(frozen=True)
@@ -163,6 +183,8 @@ class MergeInsertBuilder(Generic[Result]):
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder[Result]:
         """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`.
 
+        It may also name the row columns of the table but `_rowoffset`, such as `_rowid` and `target._fragid`.
+
         Columns and nested fields that the source lacks keep their values; items of lists are taken by position.
         """
         return self._with(update=True, update_condition=condition)
@@ -184,7 +206,10 @@ class MergeInsertBuilder(Generic[Result]):
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder[Result]:
-        """Delete rows of the table that no row of the source matches, if they satisfy `expr`."""
+        """Delete rows of the table that no row of the source matches, if they satisfy `expr`.
+
+        `expr` may name row columns but `_rowoffset`, such as `_rowid` and `_fragid`.
+        """
         return self._with(delete_by_source=expr or "")
 
     def execute(self, data: Data) -> Result:

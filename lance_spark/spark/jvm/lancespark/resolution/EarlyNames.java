@@ -11,6 +11,7 @@ import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.source.WriteInfo;
 import lancespark.table.LanceTable;
+import lancespark.table.WholeTable;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -18,10 +19,14 @@ import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
@@ -37,7 +42,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * The rule that runs before Spark looks up the tables of a statement: where its own rules would refuse a lance table at once.
  *
  * It opens tables of the session catalog at a version, of which Spark knows only the latest. It makes writes with mergeSchema those WITH SCHEMA
- * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first.
+ * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
+ * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT.
  */
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
@@ -50,7 +56,7 @@ public class EarlyNames extends Rule implements Addition {
   public TreeNode apply(TreeNode plan) {
     if (!Features.areKnown("resolution")) return plan;
     try {
-      return new Writes().in(new Travels().in((LogicalPlan) plan));
+      return new Writes().in(new Insertions().in(new Travels().in((LogicalPlan) plan)));
     } catch (Throwable t) {
       Platform.throwException(t);
       return plan;
@@ -120,6 +126,23 @@ public class EarlyNames extends Rule implements Addition {
       if (row.isNullAt(0)) throw new IllegalArgumentException(sql + " is not a time");
       long micros = row.getLong(0);
       return java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000).toString();
+    }
+  }
+
+  /** INSERT into temporary views of all rows and columns of a lance table. Spark refuses the others. */
+  static class Insertions extends Walk {
+    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (!(plan instanceof InsertIntoStatement) || !(((InsertIntoStatement) plan).table() instanceof UnresolvedRelation)) return plan;
+      UnresolvedRelation view = (UnresolvedRelation) ((InsertIntoStatement) plan).table();
+      if (!Session.active().sessionState().catalog().isTempView((scala.collection.immutable.Seq) view.multipartIdentifier())) return plan;
+      LogicalPlan rows = Dataset$.MODULE$.ofRows(Session.active(), view.clearWritePrivileges()).queryExecution().analyzed();
+      DataSourceV2Relation whole = isText(rows) ? WholeTable.of(rows) : null;
+      return whole == null ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "table", whole);
+    }
+
+    private static boolean isText(LogicalPlan plan) {
+      while (plan instanceof SubqueryAlias) plan = ((SubqueryAlias) plan).child();
+      return plan instanceof View && !((View) plan).isTempViewStoringAnalyzedPlan();
     }
   }
 
