@@ -13,12 +13,11 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import LanceError, SchemaMismatchError
-from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.schema.schema import from_arrow
 from lance_spark.table.write import rules
 from lance_spark.table.write.defaults import Moment, default_of
 from tests.doors import DOORS, Door, Place
-from tests.rules import ACCEPTED, CASES, NEW, OLD, REFUSED, Rule, applies, rows_of, table_of
+from tests.rules import ACCEPTED, CASES, REFUSED, Rule, applies, make, rows_at, rows_of, written_row
 
 PACKAGE = Path(rules.__file__).parents[2]
 HERE = [door for door in DOORS if not door.spark]
@@ -28,45 +27,21 @@ MOMENT = Moment(dt.datetime(2026, 3, 1, 3, 4, 5, 6, dt.UTC), "ada", "America/New
 @pytest.mark.parametrize("door", HERE, ids=str)
 def test_a_row_gets_what_the_rules_say(door: Door, tmp_path: Path) -> None:
     cases = [case for case in ACCEPTED if applies(door, case)]
-    uri = table_of(str(tmp_path / "t.lance"), cases).uri
+    uri = str(tmp_path / "t.lance")
+    make(uri, cases, door)
     door.write(Place(None, uri), rows_of(cases, door.kind))
-    [row] = [row for row in Dataset.open(uri).to_table().to_pylist() if row["id"] == (NEW if door.kind == "inserted" else OLD)]
+    row = written_row(uri, door)
     assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
 
 
 @pytest.mark.parametrize(("door", "case"), [(door, case) for door in HERE for case in REFUSED if applies(door, case)], ids=str)
 def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, tmp_path: Path) -> None:
-    table = table_of(str(tmp_path / "t.lance"), [case])
+    uri = str(tmp_path / "t.lance")
+    make(uri, [case], door)
+    before = rows_at(uri, door)
     with pytest.raises(LanceError, match=case.error):
-        door.write(Place(None, table.uri), rows_of([case], door.kind))
-    assert Dataset.open(table.uri).version == table.version
-
-
-def partitioned(uri: str, cases: list[Rule]) -> PartitionedNamespace:
-    """A partitioned namespace with the columns of some cases, and no rows."""
-    columns = [case.column for case in cases]
-    return PartitionedNamespace.create(uri, pa.schema([pa.field("id", pa.int32()), *columns]), ["id"])
-
-
-OF_COLUMNS = [case for case in CASES if case.rule not in ("check", "within") and "inserted" in case.kinds]
-"""The cases for namespaces, which have no constraints."""
-
-
-def test_rows_of_partitions_get_what_the_rules_say(tmp_path: Path) -> None:
-    cases = [case for case in OF_COLUMNS if case.error is None]
-    namespace = partitioned(str(tmp_path / "n"), cases).write(rows_of(cases, "inserted"))
-    for _ in range(2):  # a new partition, and one that exists
-        [row] = namespace.scan().to_table().to_pylist()
-        assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
-        namespace = namespace.write(rows_of(cases, "inserted"), "overwrite")
-
-
-@pytest.mark.parametrize("case", [case for case in OF_COLUMNS if case.error is not None], ids=str)
-def test_a_row_of_a_partition_that_breaks_a_rule_is_refused(case: Rule, tmp_path: Path) -> None:
-    namespace = partitioned(str(tmp_path / "n"), [case])
-    with pytest.raises(LanceError, match=case.error):
-        namespace.write(rows_of([case], "inserted"))
-    assert PartitionedNamespace.open(namespace.uri).version == namespace.version
+        door.write(Place(None, uri), rows_of([case], door.kind))
+    assert rows_at(uri, door) == before
 
 
 def test_every_rule_has_a_case() -> None:
