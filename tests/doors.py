@@ -85,7 +85,7 @@ class Door:
     """A way to write rows. `without` says which rules, or cases of rules, do not apply to it, and why.
 
     `public` are the public methods and the writers of Spark that it stands for. An overwriting door leaves only the rows that it writes. A
-    partitioned one writes to a partitioned namespace, whose column `id` divides the rows.
+    partitioned one writes to a partitioned namespace, whose column `id` divides the rows. `declare` makes a table without a version.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Door:
     spark: bool = True
     overwrites: bool = False
     partitioned: bool = False
+    declare: Callable[[Place, pa.Schema], object] | None = None
     public: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
 
@@ -200,12 +201,32 @@ def _retyped_by_dataset(place: Place, rows: pa.Table) -> None:
 
 
 def _logged(place: Place, rows: pa.Table) -> None:
-    """The rows come from a log that pylance writes."""
+    """Write the rows to a log, as pylance does."""
     table = lance.dataset(place.uri)
     table.initialize_mem_wal()
     with table.mem_wal_writer(str(uuid.uuid4())) as writer:
         writer.put(rows.cast(table.schema))
+
+
+def _merged_log(place: Place, rows: pa.Table) -> None:
+    _logged(place, rows)
     Dataset.open(place.uri).merge_mem_wal()
+
+
+def _merged_log_by_spark(place: Place, rows: pa.Table) -> None:
+    _logged(place, rows)
+    place.table.mergeMemWal()
+
+
+def _declared_in_session(place: Place, columns: pa.Schema) -> None:
+    """A table that only the session catalog knows, until it gets rows."""
+    names = {pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT", pa.list_(pa.int32()): "ARRAY<INT>"}
+    texts = []
+    for f in columns:
+        metadata = {key.decode(): value.decode() for key, value in (f.metadata or {}).items()}
+        default = f" DEFAULT {metadata['CURRENT_DEFAULT']}" if "CURRENT_DEFAULT" in metadata else ""
+        texts.append(f"{f.name} {metadata.get(DECLARED) or names.get(f.type, 'STRING')}{'' if f.nullable else ' NOT NULL'}{default}")
+    place.spark.sql(f"CREATE TABLE spark_catalog.default.{place.name} ({', '.join(texts)}) USING lance LOCATION '{place.uri}'")
 
 
 def _insert_into(table: str, place: Place, rows: pa.Table, overwrite: bool) -> None:
@@ -258,10 +279,20 @@ OF_PARTITIONS = {"check": "a namespace has no constraints"}
 LOGGED = dict.fromkeys(
     ("match", "default", "cast", "not null"), "pylance's writer of a log takes only rows that have the columns of the table"
 )
+DECLARED_ONLY = dict.fromkeys(
+    ("check", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
+    "CREATE TABLE of the session catalog does not declare it",
+)
 NO_CHAR = dict.fromkeys(("a CHAR", "CHAR pads", "CHAR that is too long"), "a view of a table with a CHAR column is not writable")
 
 DOORS: tuple[Door, ...] = (
-    Door("Dataset.write append", "inserted", lambda p, rows: Dataset.write(p.uri, rows, mode="append"), spark=False),
+    Door(
+        "Dataset.write append",
+        "inserted",
+        lambda p, rows: Dataset.write(p.uri, rows, mode="append"),
+        spark=False,
+        public=("Dataset.write",),
+    ),
     Door("Dataset.write create", "created", lambda p, rows: Dataset.write(p.uri, rows), spark=False, public=("Dataset.write",)),
     Door(
         "Dataset.write overwrite",
@@ -289,7 +320,7 @@ DOORS: tuple[Door, ...] = (
         public=("Dataset.alter_columns",),
         without={"length": "the types of pyarrow have no lengths"},
     ),
-    Door("Dataset.merge_mem_wal", "inserted", _logged, spark=False, public=("Dataset.merge_mem_wal",), without=LOGGED),
+    Door("Dataset.merge_mem_wal", "inserted", _merged_log, spark=False, public=("Dataset.merge_mem_wal",), without=LOGGED),
     Door(
         "PartitionedNamespace.write append",
         "inserted",
@@ -327,10 +358,22 @@ DOORS: tuple[Door, ...] = (
         public=("PartitionedNamespace.write",),
         without=OF_PARTITIONS,
     ),
-    Door("Dataset.merge_insert inserts", "inserted", _merge_insert, spark=False),
-    Door("Dataset.merge_insert updates", "updated", _merge_insert, spark=False),
-    Door("Dataset.update", "updated", lambda p, rows: Dataset.open(p.uri).update(_assigned(rows), f"id = {OLD}"), spark=False),
-    Door("Dataset.update in place", "values", lambda p, rows: Dataset.open(p.uri).update(_assigned(rows)), spark=False),
+    Door("Dataset.merge_insert inserts", "inserted", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
+    Door("Dataset.merge_insert updates", "updated", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
+    Door(
+        "Dataset.update",
+        "updated",
+        lambda p, rows: Dataset.open(p.uri).update(_assigned(rows), f"id = {OLD}"),
+        spark=False,
+        public=("Dataset.update",),
+    ),
+    Door(
+        "Dataset.update in place",
+        "values",
+        lambda p, rows: Dataset.open(p.uri).update(_assigned(rows)),
+        spark=False,
+        public=("Dataset.update",),
+    ),
     Door("save append", "inserted", _saved, public=("LanceWriter",)),
     Door("save append of a new table", "created", _saved, without=NEW_BY_SPARK, public=("LanceWriter",)),
     Door(
@@ -374,6 +417,33 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _insert_into(p.in_session, p, rows, True),
         overwrites=True,
         without=BY_POSITION,
+    ),
+    Door(
+        "INSERT of first rows",
+        "inserted",
+        lambda p, rows: _insert(p.in_session, p, rows),
+        declare=_declared_in_session,
+        overwrites=True,
+        without=DECLARED_ONLY,
+        public=("LanceWriter",),
+    ),
+    Door(
+        "save append of first rows",
+        "inserted",
+        lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
+        declare=_declared_in_session,
+        overwrites=True,
+        without=DECLARED_ONLY,
+        public=("LanceWriter",),
+    ),
+    Door(
+        "MERGE of first rows",
+        "inserted",
+        lambda p, rows: _merged(p.in_session, p, rows),
+        declare=_declared_in_session,
+        overwrites=True,
+        without=DECLARED_ONLY,
+        public=("FirstRowsWriter",),
     ),
     Door("writeTo create", "created", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).create(), without=NEW_BY_SPARK),
     Door(
@@ -438,6 +508,7 @@ DOORS: tuple[Door, ...] = (
         overwrites=True,
         without=REPLACED,
     ),
+    Door("LanceTable.mergeMemWal", "inserted", _merged_log_by_spark, public=("LanceTable.mergeMemWal",), without=LOGGED),
     Door("convert", "created", _converted, without=NEW_BY_SPARK, public=("LanceTable.convert",)),
     Door(
         "LanceTable.addColumns of texts",
@@ -504,7 +575,12 @@ DOORS: tuple[Door, ...] = (
         overwrites=True,
     ),
     Door("save replaceWhere", "inserted", lambda p, rows: _saved(p, rows, "overwrite", replaceWhere="id >= 2")),
-    Door("lance_spark.write", "inserted", lambda p, rows: lance_spark.write(p.frame(rows), p.uri, mode="append")),
+    Door(
+        "lance_spark.write",
+        "inserted",
+        lambda p, rows: lance_spark.write(p.frame(rows), p.uri, mode="append"),
+        public=("lance_spark.write", "LanceWriter"),
+    ),
     Door("INSERT in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows)),
     Door("INSERT OVERWRITE in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows, "OVERWRITE"), overwrites=True),
     Door("INSERT in the session catalog", "inserted", lambda p, rows: _insert(p.in_session, p, rows)),
@@ -520,26 +596,47 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
     ),
-    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows)),
+    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
     Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows), without=NO_CHAR),
-    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows)),
-    Door("UPDATE", "updated", lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}")),
-    Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False)),
-    Door("LanceTable.merge inserts by a join", "inserted", lambda p, rows: _merge_of_table(p, rows, True)),
-    Door("LanceTable.merge inserts by two clauses", "inserted", _inserted_by_two_clauses),
-    Door("LanceTable.merge updates", "updated", lambda p, rows: _merge_of_table(p, rows, False)),
-    Door("LanceTable.merge updates by a join", "updated", lambda p, rows: _merge_of_table(p, rows, True)),
-    Door("LanceTable.update", "updated", lambda p, rows: p.table.update(f"id = {OLD}", _assigned(rows))),
+    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
+    Door(
+        "UPDATE",
+        "updated",
+        lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}"),
+        public=("RowLevelWriter",),
+    ),
+    Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False), public=("LanceTable.merge",)),
+    Door("LanceTable.merge inserts by a join", "inserted", lambda p, rows: _merge_of_table(p, rows, True), public=("LanceTable.merge",)),
+    Door("LanceTable.merge inserts by two clauses", "inserted", _inserted_by_two_clauses, public=("LanceTable.merge",)),
+    Door("LanceTable.merge updates", "updated", lambda p, rows: _merge_of_table(p, rows, False), public=("LanceTable.merge",)),
+    Door("LanceTable.merge updates by a join", "updated", lambda p, rows: _merge_of_table(p, rows, True), public=("LanceTable.merge",)),
+    Door("LanceTable.update", "updated", lambda p, rows: p.table.update(f"id = {OLD}", _assigned(rows)), public=("LanceTable.update",)),
     Door(
         "LanceTable.update by Spark",
         "updated",
         lambda p, rows: p.table.update(F.col("id") == OLD, {k: F.expr(v) for k, v in _assigned(rows).items()}),
+        public=("LanceTable.update",),
     ),
-    Door("LanceTable.updateColumns", "values", lambda p, rows: p.table.updateColumns(p.frame(rows), "id")),
-    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows)),
-    Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}),
-    Door("writeStream to a path", "inserted", lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination()),
-    Door("writeStream to a name", "inserted", lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination()),
+    Door(
+        "LanceTable.updateColumns",
+        "values",
+        lambda p, rows: p.table.updateColumns(p.frame(rows), "id"),
+        public=("LanceTable.updateColumns",),
+    ),
+    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows), public=("ColumnsWriter",)),
+    Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}, public=("LanceTable.backfill",)),
+    Door(
+        "writeStream to a path",
+        "inserted",
+        lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination(),
+        public=("LanceStreamWriter",),
+    ),
+    Door(
+        "writeStream to a name",
+        "inserted",
+        lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination(),
+        public=("LanceStreamWriter",),
+    ),
     Door(
         "foreachBatch",
         "inserted",
@@ -548,3 +645,53 @@ DOORS: tuple[Door, ...] = (
         ),
     ),
 )
+
+NO_DOORS: Mapping[str, frozenset[str]] = {
+    "it reads": frozenset(
+        {
+            *(
+                f"Dataset.{name}"
+                for name in (
+                    *("branches", "changes", "checkout_version", "consumers", "count_rows", "head", "history", "index_statistics"),
+                    *("list_indices", "metadata_table", "open", "recall", "sample", "scan", "schema", "tags", "take", "take_blobs"),
+                    *("take_rows", "to_batches", "to_pandas", "to_table", "uri", "verify", "version", "versions"),
+                )
+            ),
+            *(
+                f"LanceTable.{name}"
+                for name in (
+                    *("alias", "backfillFailures", "branches", "changes", "consumers", "detail", "forName", "forPath", "history"),
+                    *("indexStatistics", "isLanceTable", "listIndices", "metadataTable", "nearDuplicateVectors", "nearDuplicates"),
+                    *("nearestJoin", "search", "tags", "toDF", "verify"),
+                )
+            ),
+            *(
+                f"PartitionedNamespace.{name}"
+                for name in ("count_rows", "open", "partitions", "scan", "schema", "spec", "specs", "uri", "verify", "version")
+            ),
+            *(f"lance_spark.{name}" for name in ("catalog", "enable", "lance_udf", "last_change", "namespace")),
+        }
+    ),
+    "it writes no rows": frozenset(
+        {
+            *(f"Dataset.{name}" for name in ("cleanup_old_versions", "commit", "create_branch", "create_index", "create_scalar_index")),
+            *(
+                f"Dataset.{name}"
+                for name in ("deep_clone", "delete", "drop_columns", "drop_index", "restore", "shallow_clone", "update_config")
+            ),
+            *(
+                f"LanceTable.{name}"
+                for name in ("create", "createBranch", "createIfNotExists", "createIndex", "createOrReplace", "deepClone")
+            ),
+            *(f"LanceTable.{name}" for name in ("delete", "dropColumns", "dropIndex", "optimizeIndices", "renameColumn", "replace")),
+            *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
+            *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "PartitionedNamespace.drop_column",
+            "lance_spark.create_partitioned_namespace",
+            "TruncationWriter",
+        }
+    ),
+    "it writes rows of the table as they are": frozenset({"Dataset.optimize", "LanceTable.optimize", "PartitionedNamespace.compact"}),
+    "it commits what another writer has written": frozenset({"CommitAgain"}),
+}
+"""What is public and stands behind no door, by the reason."""

@@ -14,7 +14,7 @@ from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.table.changes import alter
 
 if TYPE_CHECKING:
-    from tests.doors import Door
+    from tests.doors import Door, Place
 
 Kind = Literal["inserted", "updated", "values", "created", "added", "retyped"]
 """How a door writes: whole new rows, new values in rows that it moves, or new values of some columns of rows that stay in place; or it
@@ -167,8 +167,9 @@ def applies(door: Door, case: Rule) -> bool:
     return door.kind in case.kinds and not any(name in door.without for name in case.names)
 
 
-def make(uri: str, cases: Sequence[Rule], door: Door) -> None:
+def make(place: Place, cases: Sequence[Rule], door: Door) -> None:
     """What the door writes to: a table, a partitioned namespace, or nothing if it creates the table itself."""
+    uri = place.uri
     if door.kind == "created":
         return
     fields, old = [pa.field("id", _INT)], {"id": [OLD]}
@@ -182,6 +183,9 @@ def make(uri: str, cases: Sequence[Rule], door: Door) -> None:
         if case.beside is not None:
             fields.append(case.beside)
             old[case.beside.name] = [5]
+    if door.declare is not None:
+        door.declare(place, pa.schema(fields))
+        return
     data = pa.table(old, schema=pa.schema(fields))
     if door.partitioned:
         PartitionedNamespace.create(uri, data.schema, ["id"]).write(data)

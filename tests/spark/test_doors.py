@@ -44,7 +44,7 @@ def written(door: Door, spark: SparkSession, lake: Path) -> dict[str, Any]:
     """The row that a door has written. One write serves the cells of all cases that are accepted."""
     if door.name not in ROWS:
         where, cases = place(spark, lake), [case for case in ACCEPTED if applies(door, case)]
-        make(where.uri, cases, door)
+        make(where, cases, door)
         try:
             door.write(where, rows_of(cases, door.kind))
             ROWS[door.name] = written_row(where.uri, door)
@@ -74,7 +74,7 @@ def test_a_row_gets_what_the_rule_says(door: Door, case: Rule, spark: SparkSessi
 @pytest.mark.parametrize(("door", "case"), cells(REFUSED, ["a row that fails it by another column"]))
 def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, spark: SparkSession, lake: Path) -> None:
     where = place(spark, lake)
-    make(where.uri, [case], door)
+    make(where, [case], door)
     before = rows_at(where.uri, door)
     with pytest.raises((*SPARK_ERRORS, LanceError), match=case.error) as refusal:
         door.write(where, rows_of([case], door.kind))

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
+import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
-from lance_spark import Dataset
+import lance_spark
+import lance_spark.spark.write as spark_writers
+from lance_spark import Dataset, LanceTable, PartitionedNamespace
 from lance_spark.errors import LanceError, SchemaMismatchError
 from lance_spark.schema.schema import from_arrow
 from lance_spark.table.write import rules
 from lance_spark.table.write.defaults import Moment, default_of
-from tests.doors import DOORS, Door, Place
+from tests.doors import DOORS, NO_DOORS, Door, Place
 from tests.rules import ACCEPTED, CASES, REFUSED, Rule, applies, make, rows_at, rows_of, written_row
 
 PACKAGE = Path(rules.__file__).parents[2]
@@ -27,21 +34,21 @@ MOMENT = Moment(dt.datetime(2026, 3, 1, 3, 4, 5, 6, dt.UTC), "ada", "America/New
 @pytest.mark.parametrize("door", HERE, ids=str)
 def test_a_row_gets_what_the_rules_say(door: Door, tmp_path: Path) -> None:
     cases = [case for case in ACCEPTED if applies(door, case)]
-    uri = str(tmp_path / "t.lance")
-    make(uri, cases, door)
-    door.write(Place(None, uri), rows_of(cases, door.kind))
-    row = written_row(uri, door)
+    place = Place(None, str(tmp_path / "t.lance"))
+    make(place, cases, door)
+    door.write(place, rows_of(cases, door.kind))
+    row = written_row(place.uri, door)
     assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
 
 
 @pytest.mark.parametrize(("door", "case"), [(door, case) for door in HERE for case in REFUSED if applies(door, case)], ids=str)
 def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
-    make(uri, [case], door)
-    before = rows_at(uri, door)
+    place = Place(None, str(tmp_path / "t.lance"))
+    make(place, [case], door)
+    before = rows_at(place.uri, door)
     with pytest.raises(LanceError, match=case.error):
-        door.write(Place(None, uri), rows_of([case], door.kind))
-    assert rows_at(uri, door) == before
+        door.write(place, rows_of([case], door.kind))
+    assert rows_at(place.uri, door) == before
 
 
 def test_every_rule_has_a_case() -> None:
@@ -59,6 +66,25 @@ def test_data_files_are_written_behind_the_rules_only() -> None:
     }
     without = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if "NO_RULES" in p.read_text()}
     assert without == {"table/write/rules.py", "namespace/manifest_table.py"}
+
+
+def public_names() -> Iterator[str]:
+    """The public methods and functions, and the writers of Spark."""
+    for owner in (Dataset, LanceTable, PartitionedNamespace):
+        yield from (f"{owner.__name__}.{name}" for name in dir(owner) if not name.startswith("_"))
+    yield from (
+        f"lance_spark.{name}" for name in lance_spark.__all__ if name != "errors" and not inspect.isclass(getattr(lance_spark, name))
+    )
+    for found in pkgutil.iter_modules(spark_writers.__path__):
+        module = importlib.import_module(f"{spark_writers.__name__}.{found.name}")
+        classes = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
+        yield from (c.__name__ for c in classes if issubclass(c, DataSourceWriter | DataSourceStreamWriter))
+
+
+def test_what_writes_rows_is_a_door() -> None:
+    behind = {name for door in DOORS for name in door.public}
+    others = [name for names in NO_DOORS.values() for name in names]
+    assert sorted([*behind, *others]) == sorted(public_names())
 
 
 @pytest.mark.parametrize(
