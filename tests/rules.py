@@ -65,8 +65,8 @@ _INSERTS: tuple[Kind, ...] = ("inserted",)
 _WITH_NEW: tuple[Kind, ...] = (*ALL, "created", "added")
 _TEXT, _INT, _LONG, _SHORT = pa.string(), pa.int32(), pa.int64(), pa.int16()
 _VECTOR, _BLOB = pa.list_(pa.float32(), 2), pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-_NULL = "is not nullable|NOT_NULL_ASSERT_VIOLATION|null value appeared"
-_LACKING = f"{_NULL}|requires it|CANNOT_FIND_DATA"
+_NULL = "is not nullable|must not be nullable|NOT_NULL_ASSERT_VIOLATION"
+_LACKING = f"{_NULL}|requires it|CANNOT_FIND_DATA|No assignment for|must assign"
 CASES: tuple[Rule, ...] = (
     Rule("match", "a name in another case", pa.field("match", _INT), 3, 3, 0, given_name="MATCH"),
     Rule("match", "a column that the table lacks", pa.field("known", _INT), 3, given_name="unknown", error="(?i)unknown"),
@@ -95,7 +95,7 @@ CASES: tuple[Rule, ...] = (
         70_000,
         given_type=_INT,
         old=0,
-        error="does not fit|not in range|CAST_OVERFLOW|out of range",
+        error="does not fit|CAST_OVERFLOW|NOT_SUPPORTED_CHANGE_COLUMN",
         kinds=(*ALL, "added", "retyped"),
     ),
     Rule(
@@ -152,7 +152,16 @@ CASES: tuple[Rule, ...] = (
         checks={"ordered": "x < y"},
         beside=pa.field("y", _INT),
     ),
-    Rule("within", "a row outside of replaceWhere", pa.field("k", _INT), 3, error="replaceWhere|condition", old=1, id=-1, kinds=_INSERTS),
+    Rule(
+        "within",
+        "a row outside of replaceWhere",
+        pa.field("k", _INT),
+        3,
+        error="condition of replaceWhere|does not satisfy",
+        old=1,
+        id=-1,
+        kinds=_INSERTS,
+    ),
 )
 TYPES = {case.column.name: case.column.type for case in CASES}
 """The types of the columns. What else is declared depends on the case."""
