@@ -289,7 +289,6 @@ DECLARED_ONLY = dict.fromkeys(
     ("check", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
     "CREATE TABLE of the session catalog does not declare it",
 )
-NO_CHAR = dict.fromkeys(("a CHAR", "CHAR pads", "CHAR that is too long"), "a view of a table with a CHAR column is not writable")
 
 DOORS: tuple[Door, ...] = (
     Door(
@@ -598,7 +597,6 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: _insert(p.view, p, rows, "OVERWRITE"),
         overwrites=True,
-        without=NO_CHAR,
     ),
     Door(
         "INSERT REPLACE WHERE in the SQL catalog", "inserted", lambda p, rows: _replaced_where(p.in_catalog, p, rows), without=BY_POSITION
@@ -609,7 +607,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _replaced_where(p.in_session, p, rows),
         without=BY_POSITION,
     ),
-    Door("INSERT into a view", "inserted", lambda p, rows: _insert(p.view, p, rows), without=NO_CHAR),
+    Door("INSERT into a view", "inserted", lambda p, rows: _insert(p.view, p, rows)),
     Door("writeTo append", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).append()),
     Door("writeTo append in the session catalog", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_session).append()),
     Door(
@@ -625,7 +623,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
     ),
     Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
-    Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows), without=NO_CHAR),
+    Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows)),
     Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
     Door(
         "UPDATE",
