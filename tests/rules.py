@@ -177,7 +177,7 @@ def applies(door: Door, case: Rule) -> bool:
 
 
 def make(place: Place, cases: Sequence[Rule], door: Door) -> None:
-    """What the door writes to: a table, a partitioned namespace, or nothing if it creates the table itself."""
+    """Make what the door writes to: a table, a declared one, or a partitioned namespace; nothing if the door creates the table itself."""
     uri = place.uri
     if door.kind == "created":
         return
