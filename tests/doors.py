@@ -115,10 +115,6 @@ def _insert(table: str, place: Place, rows: pa.Table, what: str = "INTO") -> Non
     place.spark.sql(f"INSERT {what} {table} ({_columns(rows)}) SELECT {_columns(rows)} FROM {place.seen(rows)}")
 
 
-def _replaced_where(table: str, place: Place, rows: pa.Table) -> None:
-    place.spark.sql(f"INSERT INTO {table} REPLACE WHERE id >= 2 SELECT * FROM {place.seen(rows)}")
-
-
 def _literal(value: Any) -> str:
     if value is None:
         return "NULL"
@@ -592,29 +588,8 @@ DOORS: tuple[Door, ...] = (
     Door(
         "INSERT OVERWRITE in the session catalog", "inserted", lambda p, rows: _insert(p.in_session, p, rows, "OVERWRITE"), overwrites=True
     ),
-    Door(
-        "INSERT OVERWRITE into a view",
-        "inserted",
-        lambda p, rows: _insert(p.view, p, rows, "OVERWRITE"),
-        overwrites=True,
-    ),
-    Door(
-        "INSERT REPLACE WHERE in the SQL catalog", "inserted", lambda p, rows: _replaced_where(p.in_catalog, p, rows), without=BY_POSITION
-    ),
-    Door(
-        "INSERT REPLACE WHERE in the session catalog",
-        "inserted",
-        lambda p, rows: _replaced_where(p.in_session, p, rows),
-        without=BY_POSITION,
-    ),
     Door("INSERT into a view", "inserted", lambda p, rows: _insert(p.view, p, rows)),
     Door("writeTo append", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).append()),
-    Door("writeTo append in the session catalog", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_session).append()),
-    Door(
-        "writeTo overwrite in the session catalog",
-        "inserted",
-        lambda p, rows: p.frame(rows).writeTo(p.in_session).overwrite(F.col("id") >= 2),
-    ),
     Door("writeTo overwrite", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).overwrite(F.col("id") >= 2)),
     Door("saveAsTable append", "inserted", lambda p, rows: p.frame(rows).write.mode("append").saveAsTable(p.in_catalog)),
     Door(
@@ -655,12 +630,6 @@ DOORS: tuple[Door, ...] = (
         "writeStream to a path",
         "inserted",
         lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination(),
-        public=("LanceStreamWriter",),
-    ),
-    Door(
-        "writeStream to a name of the session catalog",
-        "inserted",
-        lambda p, rows: _stream(p, rows).format("lance").toTable(p.in_session).awaitTermination(),
         public=("LanceStreamWriter",),
     ),
     Door(
