@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import lance_spark
-from lance_spark import Dataset, LanceTable, lance_udf
-from tests.rules import OLD, Kind
+from lance_spark import Dataset, LanceTable, PartitionedNamespace, lance_udf
+from lance_spark.table.changes.alter import AlterColumn
+from tests.rules import DECLARED, OLD, TYPES, Kind
 
 CATALOG = "doors"
 
@@ -59,8 +62,18 @@ class Place:
         return LanceTable.forPath(self.spark, self.uri)
 
     def frame(self, rows: pa.Table) -> DataFrame:
-        """The rows in Spark."""
-        return self.spark.createDataFrame(rows)
+        """The rows in Spark, with the metadata of their columns."""
+        frame = self.spark.createDataFrame(pa.table(dict(zip(rows.schema.names, rows.columns, strict=True))))
+        for f in rows.schema:
+            if f.metadata:
+                frame = frame.withMetadata(f.name, {key.decode(): value.decode() for key, value in f.metadata.items()})
+        return frame
+
+    def addressed(self, rows: pa.Table) -> str:
+        """A view of the rows without `id`, with the addresses that rows of this id have in the table."""
+        own = self.spark.sql(f"SELECT _rowaddr, id FROM {self.in_catalog}")
+        own.join(self.frame(rows), "id").drop("id").createOrReplaceTempView(f"{self.name}_values")
+        return f"{self.name}_values"
 
     def seen(self, rows: pa.Table) -> str:
         """A view of the rows."""
@@ -70,9 +83,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Door:
-    """A way to write rows. `public` are the public methods that it stands for; `without` says which rules do not apply to it, and why.
+    """A way to write rows. `without` says which rules, or cases of rules, do not apply to it, and why.
 
-    An overwriting door leaves only the rows that it writes.
+    `public` are the public methods and the writers of Spark that it stands for. An overwriting door leaves only the rows that it writes. A
+    partitioned one writes to a partitioned namespace, whose column `id` divides the rows. `declare` makes a table without a version.
     """
 
     name: str
@@ -80,6 +94,9 @@ class Door:
     write: Callable[[Place, pa.Table], object]
     spark: bool = True
     overwrites: bool = False
+    partitioned: bool = False
+    declare: Callable[[Place, pa.Schema], object] | None = None
+    public: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -157,11 +174,72 @@ def _stream(place: Place, rows: pa.Table) -> Any:
     return stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
 
 
-def _update_columns_from(place: Place, rows: pa.Table) -> None:
-    names = ", ".join(name for name in rows.schema.names if name != "id")
-    own = place.spark.sql(f"SELECT _rowaddr, id FROM {place.in_catalog}")
-    own.join(place.frame(rows), "id").drop("id").createOrReplaceTempView(f"{place.name}_values")
-    place.spark.sql(f"ALTER TABLE {place.in_session} UPDATE COLUMNS {names} FROM {place.name}_values")
+def _columns_from(table: str, verb: str, place: Place, rows: pa.Table) -> None:
+    names = ", ".join(_values(rows).names)
+    place.spark.sql(f"ALTER TABLE {table} {verb} COLUMNS {names} FROM {place.addressed(rows)}")
+
+
+def _values(rows: pa.Table) -> pa.Schema:
+    """The columns of the rows without `id`."""
+    return pa.schema([f for f in rows.schema if f.name != "id"])
+
+
+def _added_by_function(place: Place, rows: pa.Table) -> None:
+    [row] = rows.drop_columns("id").to_batches()
+    schema = pa.schema([f.with_type(TYPES.get(f.name, f.type)) for f in row.schema])
+    place.table.addColumns(lambda batch: pa.concat_batches([row] * batch.num_rows), schema=schema, columns=["id"])
+
+
+def _retyped(rows: pa.Table, change: Callable[[str, str], object]) -> None:
+    """Give each column the type that its case declares."""
+    for f in _values(rows):
+        name = {pa.int16(): "SMALLINT", pa.int64(): "BIGINT"}.get(TYPES[f.name])
+        change(f.name, name or f.metadata[DECLARED.encode()].decode())
+
+
+def _retyped_by_dataset(place: Place, rows: pa.Table) -> None:
+    alterations: list[AlterColumn] = [{"path": f.name, "data_type": TYPES[f.name]} for f in _values(rows)]
+    Dataset.open(place.uri).alter_columns(*alterations)
+
+
+def _logged(place: Place, rows: pa.Table) -> None:
+    """Write the rows to a log, as pylance does."""
+    table = lance.dataset(place.uri)
+    table.initialize_mem_wal()
+    with table.mem_wal_writer(str(uuid.uuid4())) as writer:
+        writer.put(rows.cast(table.schema))
+
+
+def _merged_log(place: Place, rows: pa.Table) -> None:
+    _logged(place, rows)
+    Dataset.open(place.uri).merge_mem_wal()
+
+
+def _merged_log_by_spark(place: Place, rows: pa.Table) -> None:
+    _logged(place, rows)
+    place.table.mergeMemWal()
+
+
+def _declared_in_session(place: Place, columns: pa.Schema) -> None:
+    """A table that only the session catalog knows, until it gets rows."""
+    names = {pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT", pa.list_(pa.int32()): "ARRAY<INT>"}
+    texts = []
+    for f in columns:
+        metadata = {key.decode(): value.decode() for key, value in (f.metadata or {}).items()}
+        default = f" DEFAULT {metadata['CURRENT_DEFAULT']}" if "CURRENT_DEFAULT" in metadata else ""
+        texts.append(f"{f.name} {metadata.get(DECLARED) or names.get(f.type, 'STRING')}{'' if f.nullable else ' NOT NULL'}{default}")
+    place.spark.sql(f"CREATE TABLE spark_catalog.default.{place.name} ({', '.join(texts)}) USING lance LOCATION '{place.uri}'")
+
+
+def _insert_into(table: str, place: Place, rows: pa.Table, overwrite: bool) -> None:
+    """The columns go by position: the rows have all of them, in order."""
+    place.frame(rows).write.insertInto(table, overwrite=overwrite)
+
+
+def _converted(place: Place, rows: pa.Table) -> None:
+    folder = str(Path(place.uri).with_suffix(".in"))
+    place.frame(rows).write.parquet(folder)
+    LanceTable.convert(place.spark, f"parquet.`{folder}`", place.uri, progress=False)
 
 
 def _backfill(place: Place, rows: pa.Table) -> None:
@@ -180,14 +258,311 @@ def _backfill_column(place: Place, rows: pa.Table, name: str) -> None:
     place.table.backfill(name, value)
 
 
+def _created_as(table: str, statement: str, place: Place, rows: pa.Table) -> None:
+    place.spark.sql(f"{statement} {table} USING lance LOCATION '{place.uri}' AS SELECT * FROM {place.seen(rows)}")
+
+
+def _saved_as(table: str, mode: str, place: Place, rows: pa.Table) -> None:
+    place.frame(rows).write.format("lance").mode(mode).option("path", place.uri).saveAsTable(table)
+
+
+def _in_namespace(place: Place, rows: pa.Table, mode: Any = "append", **options: str) -> None:
+    PartitionedNamespace.open(place.uri).write(rows, mode, **options)
+
+
+OF_VALUES = dict.fromkeys(
+    ("a number that is too large", "a vector", "a vector of another size", "a blob", "length"), "a new column has the type of its values"
+)
+REPLACED = dict.fromkeys(("match", "default", "cast", "not null"), "the columns become those of the rows")
+OF_ROWS = {**REPLACED, "length": "the columns become those of the rows, with all that these declare"}
+NEW_BY_SPARK = {"length": "only a statement declares CHAR", "a null": "Spark does not declare what may be null"}
+BY_POSITION = dict.fromkeys(("match", "default", "a missing column"), "the rows have all columns, which go by position")
+OF_PARTITIONS = {"check": "a namespace has no constraints"}
+LOGGED = dict.fromkeys(
+    ("match", "default", "cast", "not null"), "pylance's writer of a log takes only rows that have the columns of the table"
+)
+DECLARED_ONLY = dict.fromkeys(
+    ("check", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
+    "CREATE TABLE of the session catalog does not declare it",
+)
+
 DOORS: tuple[Door, ...] = (
-    Door("Dataset.write append", "inserted", lambda p, rows: Dataset.write(p.uri, rows, mode="append"), spark=False),
-    Door("Dataset.insert", "inserted", lambda p, rows: Dataset.open(p.uri).insert(rows), spark=False),
-    Door("Dataset.merge_insert inserts", "inserted", _merge_insert, spark=False),
-    Door("Dataset.merge_insert updates", "updated", _merge_insert, spark=False),
-    Door("Dataset.update", "updated", lambda p, rows: Dataset.open(p.uri).update(_assigned(rows), f"id = {OLD}"), spark=False),
-    Door("Dataset.update in place", "values", lambda p, rows: Dataset.open(p.uri).update(_assigned(rows)), spark=False),
-    Door("save append", "inserted", _saved),
+    Door(
+        "Dataset.write append",
+        "inserted",
+        lambda p, rows: Dataset.write(p.uri, rows, mode="append"),
+        spark=False,
+        public=("Dataset.write",),
+    ),
+    Door("Dataset.write create", "created", lambda p, rows: Dataset.write(p.uri, rows), spark=False, public=("Dataset.write",)),
+    Door(
+        "Dataset.write overwrite",
+        "inserted",
+        lambda p, rows: Dataset.write(p.uri, rows, mode="overwrite"),
+        spark=False,
+        overwrites=True,
+        public=("Dataset.write",),
+        without=OF_ROWS,
+    ),
+    Door("Dataset.insert", "inserted", lambda p, rows: Dataset.open(p.uri).insert(rows), spark=False, public=("Dataset.insert",)),
+    Door(
+        "Dataset.add_columns",
+        "added",
+        lambda p, rows: Dataset.open(p.uri).add_columns(_assigned(rows)),
+        spark=False,
+        public=("Dataset.add_columns",),
+        without=OF_VALUES,
+    ),
+    Door(
+        "Dataset.alter_columns",
+        "retyped",
+        _retyped_by_dataset,
+        spark=False,
+        public=("Dataset.alter_columns",),
+        without={"length": "the types of pyarrow have no lengths"},
+    ),
+    Door("Dataset.merge_mem_wal", "inserted", _merged_log, spark=False, public=("Dataset.merge_mem_wal",), without=LOGGED),
+    Door(
+        "PartitionedNamespace.write append",
+        "inserted",
+        _in_namespace,
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.write",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.write overwrite",
+        "inserted",
+        lambda p, rows: _in_namespace(p, rows, "overwrite"),
+        spark=False,
+        partitioned=True,
+        overwrites=True,
+        public=("PartitionedNamespace.write",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.write dynamic",
+        "inserted",
+        lambda p, rows: _in_namespace(p, rows, "dynamic"),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.write",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.write replaceWhere",
+        "inserted",
+        lambda p, rows: _in_namespace(p, rows, "overwrite", replace_where="id >= 2"),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.write",),
+        without=OF_PARTITIONS,
+    ),
+    Door("Dataset.merge_insert inserts", "inserted", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
+    Door("Dataset.merge_insert updates", "updated", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
+    Door(
+        "Dataset.update",
+        "updated",
+        lambda p, rows: Dataset.open(p.uri).update(_assigned(rows), f"id = {OLD}"),
+        spark=False,
+        public=("Dataset.update",),
+    ),
+    Door(
+        "Dataset.update in place",
+        "values",
+        lambda p, rows: Dataset.open(p.uri).update(_assigned(rows)),
+        spark=False,
+        public=("Dataset.update",),
+    ),
+    Door("save append", "inserted", _saved, public=("LanceWriter",)),
+    Door("save append of a new table", "created", _saved, without=NEW_BY_SPARK, public=("LanceWriter",)),
+    Door(
+        "save overwrite of the columns",
+        "inserted",
+        lambda p, rows: _saved(p, rows, "overwrite"),
+        overwrites=True,
+        without=REPLACED,
+        public=("LanceWriter",),
+    ),
+    Door("save append to partitions", "inserted", _saved, partitioned=True, without=OF_PARTITIONS, public=("PartitionedWriter",)),
+    Door(
+        "save overwrite of partitions",
+        "inserted",
+        lambda p, rows: _saved(p, rows, "overwrite"),
+        partitioned=True,
+        overwrites=True,
+        without=OF_PARTITIONS,
+        public=("PartitionedWriter",),
+    ),
+    Door(
+        "save replaceWhere of partitions",
+        "inserted",
+        lambda p, rows: _saved(p, rows, "overwrite", replaceWhere="id >= 2"),
+        partitioned=True,
+        without=OF_PARTITIONS,
+        public=("PartitionedWriter",),
+    ),
+    Door("insertInto the SQL catalog", "inserted", lambda p, rows: _insert_into(p.in_catalog, p, rows, False), without=BY_POSITION),
+    Door(
+        "insertInto overwrite in the SQL catalog",
+        "inserted",
+        lambda p, rows: _insert_into(p.in_catalog, p, rows, True),
+        overwrites=True,
+        without=BY_POSITION,
+    ),
+    Door("insertInto the session catalog", "inserted", lambda p, rows: _insert_into(p.in_session, p, rows, False), without=BY_POSITION),
+    Door(
+        "insertInto overwrite in the session catalog",
+        "inserted",
+        lambda p, rows: _insert_into(p.in_session, p, rows, True),
+        overwrites=True,
+        without=BY_POSITION,
+    ),
+    Door(
+        "INSERT of first rows",
+        "inserted",
+        lambda p, rows: _insert(p.in_session, p, rows),
+        declare=_declared_in_session,
+        overwrites=True,
+        without=DECLARED_ONLY,
+        public=("LanceWriter",),
+    ),
+    Door(
+        "save append of first rows",
+        "inserted",
+        lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
+        declare=_declared_in_session,
+        overwrites=True,
+        without=DECLARED_ONLY,
+        public=("LanceWriter",),
+    ),
+    Door(
+        "MERGE of first rows",
+        "inserted",
+        lambda p, rows: _merged(p.in_session, p, rows),
+        declare=_declared_in_session,
+        overwrites=True,
+        without={**DECLARED_ONLY, "a CHAR": "only Spark's catalog knows that it is one, and pads what is read"},
+        public=("FirstRowsWriter",),
+    ),
+    Door("writeTo create", "created", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).create(), without=NEW_BY_SPARK),
+    Door(
+        "writeTo createOrReplace",
+        "inserted",
+        lambda p, rows: p.frame(rows).writeTo(p.in_catalog).createOrReplace(),
+        overwrites=True,
+        without=OF_ROWS,
+    ),
+    Door("writeTo replace", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).replace(), overwrites=True, without=OF_ROWS),
+    Door(
+        "writeTo replace in the session catalog",
+        "inserted",
+        lambda p, rows: p.frame(rows).writeTo(p.in_session).using("lance").replace(),
+        overwrites=True,
+        without=REPLACED,
+    ),
+    Door(
+        "CREATE AS SELECT in the SQL catalog",
+        "created",
+        lambda p, rows: _created_as(p.in_catalog, "CREATE TABLE", p, rows),
+        without=NEW_BY_SPARK,
+    ),
+    Door(
+        "CREATE AS SELECT in the session catalog",
+        "created",
+        lambda p, rows: _created_as(f"spark_catalog.default.{p.name}", "CREATE TABLE", p, rows),
+        without=NEW_BY_SPARK,
+    ),
+    Door(
+        "REPLACE AS SELECT in the SQL catalog",
+        "inserted",
+        lambda p, rows: _created_as(p.in_catalog, "REPLACE TABLE", p, rows),
+        overwrites=True,
+        without=OF_ROWS,
+    ),
+    Door(
+        "REPLACE AS SELECT in the session catalog",
+        "inserted",
+        lambda p, rows: _created_as(p.in_session, "REPLACE TABLE", p, rows),
+        overwrites=True,
+        without=REPLACED,
+    ),
+    Door("saveAsTable of a new table", "created", lambda p, rows: _saved_as(p.in_catalog, "error", p, rows), without=NEW_BY_SPARK),
+    Door(
+        "saveAsTable of a new table in the session catalog",
+        "created",
+        lambda p, rows: _saved_as(f"spark_catalog.default.{p.name}", "error", p, rows),
+        without=NEW_BY_SPARK,
+    ),
+    Door(
+        "saveAsTable overwrite",
+        "inserted",
+        lambda p, rows: _saved_as(p.in_catalog, "overwrite", p, rows),
+        overwrites=True,
+        without=OF_ROWS,
+    ),
+    Door(
+        "saveAsTable overwrite in the session catalog",
+        "inserted",
+        lambda p, rows: _saved_as(p.in_session, "overwrite", p, rows),
+        overwrites=True,
+        without=REPLACED,
+    ),
+    Door("LanceTable.mergeMemWal", "inserted", _merged_log_by_spark, public=("LanceTable.mergeMemWal",), without=LOGGED),
+    Door("convert", "created", _converted, without=NEW_BY_SPARK, public=("LanceTable.convert",)),
+    Door(
+        "LanceTable.addColumns of texts",
+        "added",
+        lambda p, rows: p.table.addColumns(_assigned(rows)),
+        without=OF_VALUES,
+        public=("LanceTable.addColumns",),
+    ),
+    Door(
+        "LanceTable.addColumns by Spark",
+        "added",
+        lambda p, rows: p.table.addColumns({name: F.expr(text) for name, text in _assigned(rows).items()}),
+        without=OF_VALUES,
+        public=("LanceTable.addColumns",),
+    ),
+    Door(
+        "LanceTable.addColumns of a DataFrame",
+        "added",
+        lambda p, rows: p.table.addColumns(p.frame(rows), on="id"),
+        without=OF_VALUES,
+        public=("LanceTable.addColumns",),
+    ),
+    Door("LanceTable.addColumns of a function", "added", _added_by_function, public=("LanceTable.addColumns",)),
+    Door(
+        "ADD COLUMNS FROM",
+        "added",
+        lambda p, rows: _columns_from(p.in_catalog, "ADD", p, rows),
+        without=OF_VALUES,
+        public=("ColumnsWriter",),
+    ),
+    Door(
+        "ADD COLUMNS FROM in the session catalog",
+        "added",
+        lambda p, rows: _columns_from(p.in_session, "ADD", p, rows),
+        without=OF_VALUES,
+        public=("ColumnsWriter",),
+    ),
+    Door(
+        "LanceTable.alterColumn",
+        "retyped",
+        lambda p, rows: _retyped(rows, lambda name, t: p.table.alterColumn(name, type=t)),
+        public=("LanceTable.alterColumn",),
+    ),
+    Door(
+        "ALTER TYPE in the SQL catalog",
+        "retyped",
+        lambda p, rows: _retyped(rows, lambda name, t: p.spark.sql(f"ALTER TABLE {p.in_catalog} ALTER COLUMN {name} TYPE {t}")),
+    ),
+    Door(
+        "ALTER TYPE in the session catalog",
+        "retyped",
+        lambda p, rows: _retyped(rows, lambda name, t: p.spark.sql(f"ALTER TABLE {p.in_session} ALTER COLUMN {name} TYPE {t}")),
+    ),
     Door(
         "save mergeSchema",
         "inserted",
@@ -201,7 +576,12 @@ DOORS: tuple[Door, ...] = (
         overwrites=True,
     ),
     Door("save replaceWhere", "inserted", lambda p, rows: _saved(p, rows, "overwrite", replaceWhere="id >= 2")),
-    Door("lance_spark.write", "inserted", lambda p, rows: lance_spark.write(p.frame(rows), p.uri, mode="append")),
+    Door(
+        "lance_spark.write",
+        "inserted",
+        lambda p, rows: lance_spark.write(p.frame(rows), p.uri, mode="append"),
+        public=("lance_spark.write", "LanceWriter"),
+    ),
     Door("INSERT in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows)),
     Door("INSERT OVERWRITE in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows, "OVERWRITE"), overwrites=True),
     Door("INSERT in the session catalog", "inserted", lambda p, rows: _insert(p.in_session, p, rows)),
@@ -217,26 +597,47 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
     ),
-    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows)),
+    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
     Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows)),
-    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows)),
-    Door("UPDATE", "updated", lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}")),
-    Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False)),
-    Door("LanceTable.merge inserts by a join", "inserted", lambda p, rows: _merge_of_table(p, rows, True)),
-    Door("LanceTable.merge inserts by two clauses", "inserted", _inserted_by_two_clauses),
-    Door("LanceTable.merge updates", "updated", lambda p, rows: _merge_of_table(p, rows, False)),
-    Door("LanceTable.merge updates by a join", "updated", lambda p, rows: _merge_of_table(p, rows, True)),
-    Door("LanceTable.update", "updated", lambda p, rows: p.table.update(f"id = {OLD}", _assigned(rows))),
+    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
+    Door(
+        "UPDATE",
+        "updated",
+        lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}"),
+        public=("RowLevelWriter",),
+    ),
+    Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False), public=("LanceTable.merge",)),
+    Door("LanceTable.merge inserts by a join", "inserted", lambda p, rows: _merge_of_table(p, rows, True), public=("LanceTable.merge",)),
+    Door("LanceTable.merge inserts by two clauses", "inserted", _inserted_by_two_clauses, public=("LanceTable.merge",)),
+    Door("LanceTable.merge updates", "updated", lambda p, rows: _merge_of_table(p, rows, False), public=("LanceTable.merge",)),
+    Door("LanceTable.merge updates by a join", "updated", lambda p, rows: _merge_of_table(p, rows, True), public=("LanceTable.merge",)),
+    Door("LanceTable.update", "updated", lambda p, rows: p.table.update(f"id = {OLD}", _assigned(rows)), public=("LanceTable.update",)),
     Door(
         "LanceTable.update by Spark",
         "updated",
         lambda p, rows: p.table.update(F.col("id") == OLD, {k: F.expr(v) for k, v in _assigned(rows).items()}),
+        public=("LanceTable.update",),
     ),
-    Door("LanceTable.updateColumns", "values", lambda p, rows: p.table.updateColumns(p.frame(rows), "id")),
-    Door("UPDATE COLUMNS FROM", "values", _update_columns_from),
-    Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}),
-    Door("writeStream to a path", "inserted", lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination()),
-    Door("writeStream to a name", "inserted", lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination()),
+    Door(
+        "LanceTable.updateColumns",
+        "values",
+        lambda p, rows: p.table.updateColumns(p.frame(rows), "id"),
+        public=("LanceTable.updateColumns",),
+    ),
+    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows), public=("ColumnsWriter",)),
+    Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}, public=("LanceTable.backfill",)),
+    Door(
+        "writeStream to a path",
+        "inserted",
+        lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination(),
+        public=("LanceStreamWriter",),
+    ),
+    Door(
+        "writeStream to a name",
+        "inserted",
+        lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination(),
+        public=("LanceStreamWriter",),
+    ),
     Door(
         "foreachBatch",
         "inserted",
@@ -245,3 +646,53 @@ DOORS: tuple[Door, ...] = (
         ),
     ),
 )
+
+NO_DOORS: Mapping[str, frozenset[str]] = {
+    "it reads": frozenset(
+        {
+            *(
+                f"Dataset.{name}"
+                for name in (
+                    *("branches", "changes", "checkout_version", "consumers", "count_rows", "head", "history", "index_statistics"),
+                    *("list_indices", "metadata_table", "open", "recall", "sample", "scan", "schema", "tags", "take", "take_blobs"),
+                    *("take_rows", "to_batches", "to_pandas", "to_table", "uri", "verify", "version", "versions"),
+                )
+            ),
+            *(
+                f"LanceTable.{name}"
+                for name in (
+                    *("alias", "backfillFailures", "branches", "changes", "consumers", "detail", "forName", "forPath", "history"),
+                    *("indexStatistics", "isLanceTable", "listIndices", "metadataTable", "nearDuplicateVectors", "nearDuplicates"),
+                    *("nearestJoin", "search", "tags", "toDF", "verify"),
+                )
+            ),
+            *(
+                f"PartitionedNamespace.{name}"
+                for name in ("count_rows", "open", "partitions", "scan", "schema", "spec", "specs", "uri", "verify", "version")
+            ),
+            *(f"lance_spark.{name}" for name in ("catalog", "enable", "lance_udf", "last_change", "namespace")),
+        }
+    ),
+    "it writes no rows": frozenset(
+        {
+            *(f"Dataset.{name}" for name in ("cleanup_old_versions", "commit", "create_branch", "create_index", "create_scalar_index")),
+            *(
+                f"Dataset.{name}"
+                for name in ("deep_clone", "delete", "drop_columns", "drop_index", "restore", "shallow_clone", "update_config")
+            ),
+            *(
+                f"LanceTable.{name}"
+                for name in ("create", "createBranch", "createIfNotExists", "createIndex", "createOrReplace", "deepClone")
+            ),
+            *(f"LanceTable.{name}" for name in ("delete", "dropColumns", "dropIndex", "optimizeIndices", "renameColumn", "replace")),
+            *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
+            *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "PartitionedNamespace.drop_column",
+            "lance_spark.create_partitioned_namespace",
+            "TruncationWriter",
+        }
+    ),
+    "it writes rows of the table as they are": frozenset({"Dataset.optimize", "LanceTable.optimize", "PartitionedNamespace.compact"}),
+    "it commits what another writer has written": frozenset({"CommitAgain"}),
+}
+"""What is public and stands behind no door, by the reason."""

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
+import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
-from lance_spark import Dataset
+import lance_spark
+import lance_spark.spark.write as spark_writers
+from lance_spark import Dataset, LanceTable, PartitionedNamespace
 from lance_spark.errors import LanceError, SchemaMismatchError
-from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.schema.schema import from_arrow
 from lance_spark.table.write import rules
 from lance_spark.table.write.defaults import Moment, default_of
-from tests.doors import DOORS, Door, Place
-from tests.rules import ACCEPTED, CASES, NEW, OLD, REFUSED, Rule, applies, rows_of, table_of
+from tests.doors import DOORS, NO_DOORS, Door, Place
+from tests.rules import ACCEPTED, CASES, REFUSED, Rule, applies, make, rows_at, rows_of, written_row
 
 PACKAGE = Path(rules.__file__).parents[2]
 HERE = [door for door in DOORS if not door.spark]
@@ -28,45 +34,21 @@ MOMENT = Moment(dt.datetime(2026, 3, 1, 3, 4, 5, 6, dt.UTC), "ada", "America/New
 @pytest.mark.parametrize("door", HERE, ids=str)
 def test_a_row_gets_what_the_rules_say(door: Door, tmp_path: Path) -> None:
     cases = [case for case in ACCEPTED if applies(door, case)]
-    uri = table_of(str(tmp_path / "t.lance"), cases).uri
-    door.write(Place(None, uri), rows_of(cases, door.kind))
-    [row] = [row for row in Dataset.open(uri).to_table().to_pylist() if row["id"] == (NEW if door.kind == "inserted" else OLD)]
+    place = Place(None, str(tmp_path / "t.lance"))
+    make(place, cases, door)
+    door.write(place, rows_of(cases, door.kind))
+    row = written_row(place.uri, door)
     assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
 
 
 @pytest.mark.parametrize(("door", "case"), [(door, case) for door in HERE for case in REFUSED if applies(door, case)], ids=str)
 def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, tmp_path: Path) -> None:
-    table = table_of(str(tmp_path / "t.lance"), [case])
+    place = Place(None, str(tmp_path / "t.lance"))
+    make(place, [case], door)
+    before = rows_at(place.uri, door)
     with pytest.raises(LanceError, match=case.error):
-        door.write(Place(None, table.uri), rows_of([case], door.kind))
-    assert Dataset.open(table.uri).version == table.version
-
-
-def partitioned(uri: str, cases: list[Rule]) -> PartitionedNamespace:
-    """A partitioned namespace with the columns of some cases, and no rows."""
-    columns = [case.column for case in cases]
-    return PartitionedNamespace.create(uri, pa.schema([pa.field("id", pa.int32()), *columns]), ["id"])
-
-
-OF_COLUMNS = [case for case in CASES if case.rule not in ("check", "within") and "inserted" in case.kinds]
-"""The cases for namespaces, which have no constraints."""
-
-
-def test_rows_of_partitions_get_what_the_rules_say(tmp_path: Path) -> None:
-    cases = [case for case in OF_COLUMNS if case.error is None]
-    namespace = partitioned(str(tmp_path / "n"), cases).write(rows_of(cases, "inserted"))
-    for _ in range(2):  # a new partition, and one that exists
-        [row] = namespace.scan().to_table().to_pylist()
-        assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
-        namespace = namespace.write(rows_of(cases, "inserted"), "overwrite")
-
-
-@pytest.mark.parametrize("case", [case for case in OF_COLUMNS if case.error is not None], ids=str)
-def test_a_row_of_a_partition_that_breaks_a_rule_is_refused(case: Rule, tmp_path: Path) -> None:
-    namespace = partitioned(str(tmp_path / "n"), [case])
-    with pytest.raises(LanceError, match=case.error):
-        namespace.write(rows_of([case], "inserted"))
-    assert PartitionedNamespace.open(namespace.uri).version == namespace.version
+        door.write(place, rows_of([case], door.kind))
+    assert rows_at(place.uri, door) == before
 
 
 def test_every_rule_has_a_case() -> None:
@@ -84,6 +66,25 @@ def test_data_files_are_written_behind_the_rules_only() -> None:
     }
     without = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if "NO_RULES" in p.read_text()}
     assert without == {"table/write/rules.py", "namespace/manifest_table.py"}
+
+
+def public_names() -> Iterator[str]:
+    """The public methods and functions, and the writers of Spark."""
+    for owner in (Dataset, LanceTable, PartitionedNamespace):
+        yield from (f"{owner.__name__}.{name}" for name in dir(owner) if not name.startswith("_"))
+    yield from (
+        f"lance_spark.{name}" for name in lance_spark.__all__ if name != "errors" and not inspect.isclass(getattr(lance_spark, name))
+    )
+    for found in pkgutil.iter_modules(spark_writers.__path__):
+        module = importlib.import_module(f"{spark_writers.__name__}.{found.name}")
+        classes = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
+        yield from (c.__name__ for c in classes if issubclass(c, DataSourceWriter | DataSourceStreamWriter))
+
+
+def test_what_writes_rows_is_a_door() -> None:
+    behind = {name for door in DOORS for name in door.public}
+    others = [name for names in NO_DOORS.values() for name in names]
+    assert sorted([*behind, *others]) == sorted(public_names())
 
 
 @pytest.mark.parametrize(
