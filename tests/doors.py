@@ -180,7 +180,6 @@ def _backfill_column(place: Place, rows: pa.Table, name: str) -> None:
     place.table.backfill(name, value)
 
 
-NO_CHAR = dict.fromkeys(("a CHAR", "CHAR pads", "CHAR that is too long"), "a view of a table with a CHAR column is not writable")
 
 DOORS: tuple[Door, ...] = (
     Door("Dataset.write append", "inserted", lambda p, rows: Dataset.write(p.uri, rows, mode="append"), spark=False),
@@ -210,7 +209,7 @@ DOORS: tuple[Door, ...] = (
     Door(
         "INSERT OVERWRITE in the session catalog", "inserted", lambda p, rows: _insert(p.in_session, p, rows, "OVERWRITE"), overwrites=True
     ),
-    Door("INSERT into a view", "inserted", lambda p, rows: _insert(p.view, p, rows), without=NO_CHAR),
+    Door("INSERT into a view", "inserted", lambda p, rows: _insert(p.view, p, rows)),
     Door("writeTo append", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).append()),
     Door("writeTo overwrite", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).overwrite(F.col("id") >= 2)),
     Door("saveAsTable append", "inserted", lambda p, rows: p.frame(rows).write.mode("append").saveAsTable(p.in_catalog)),
@@ -220,7 +219,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
     ),
     Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows)),
-    Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows), without=NO_CHAR),
+    Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows)),
     Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows)),
     Door("UPDATE", "updated", lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}")),
     Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False)),
