@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, MissingFileError, StorageError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.vector.codes import Codes, GraphQuantizer, Quantizer
 from lance_spark.index.vector.distances import METRICS, least, normalised
@@ -150,6 +150,18 @@ class _Stored:
 def open_index(files: IndexFiles) -> VectorIndex:
     """Open a segment, which stays in memory. Raises CorruptFileError, UnsupportedFeatureError or StorageError."""
     return files.cached("vectors", lambda: _opened(files), lambda index: index.nbytes)
+
+
+def metric_told(files: IndexFiles) -> str | None:
+    """The metric that the files of a segment tell, of which others may be lost or unknown; None if they do not."""
+    try:
+        return open_index(files).metric
+    except (CorruptFileError, UnsupportedFeatureError, StorageError):
+        pass
+    try:
+        return _kind(files.open("index.idx"))[1]
+    except (CorruptFileError, UnsupportedFeatureError, StorageError):
+        return None
 
 
 def _opened(files: IndexFiles) -> VectorIndex:

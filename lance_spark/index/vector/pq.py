@@ -110,11 +110,15 @@ class ProductQuantizer:
         return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
 
 
+class UnusedCodesError(UnsupportedFeatureError):
+    """The codes are of a form that no version of pylance searches, also not the one that wrote them: there might as well be no index."""
+
+
 def product_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: str, dimensions: int) -> ProductQuantizer:
     """The quantizer of a file of codes. Raises CorruptFileError or UnsupportedFeatureError."""
     bits, parts, position = (metadata.get(key) for key in ("nbits", "num_sub_vectors", "codebook_position"))
     if bits is None and "num_bits" in metadata:
-        raise UnsupportedFeatureError(f"{file.path}: codes of pylance 0.24, which pylance does not use either; create the index again")
+        raise UnusedCodesError(f"{file.path}: codes of pylance 0.24, which pylance does not use either; create the index again")
     if not isinstance(bits, int) or not isinstance(parts, int):
         raise CorruptFileError(f"{file.path}: expected numbers of bits and parts, found {bits} and {parts}")
     inline = metadata.get("codebook_tensor")

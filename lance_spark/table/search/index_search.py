@@ -11,9 +11,11 @@ from pyroaring import BitMap
 from lance_spark._proto import index_pb2
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
+from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.best import Best, Bounds, Heap
-from lance_spark.index.vector.index import VectorIndex, open_index
+from lance_spark.index.vector.index import VectorIndex, metric_told, open_index
 from lance_spark.index.vector.make.recipe import kind_in, metric_in
+from lance_spark.index.vector.pq import UnusedCodesError
 from lance_spark.table.scan.indexed import Segment, Segments, segments_of
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.search.brute_force import exact_distances
@@ -291,14 +293,17 @@ class LostSegment:
 
     segment: Segment
     problem: LanceError
+    files: IndexFiles
 
     @property
     def metric(self) -> str:
-        """Its metric. Raises CorruptFileError if the manifest does not tell it, as that of old writers."""
+        """Its metric. Raises CorruptFileError if neither the manifest, as that of old writers, nor a file tells it."""
         index = self.segment.index
         what = f"the details of the index {index.name!r}"
         parse_message(index_pb2.VectorIndexDetails, index.details, what)
         if kind_in(index.details) is None:
+            if (told := metric_told(self.files)) is not None:
+                return told
             raise CorruptFileError(
                 f"index {index.name!r} cannot be read: {self.problem}; this file alone tells its metric: give the parameter 'metric', "
                 "or drop the index and create it again"
@@ -307,13 +312,16 @@ class LostSegment:
 
 
 def lost_segments(snapshot: Snapshot, nearest: Nearest, without: Mapping[bytes, LanceError] = _NOTHING) -> list[LostSegment]:
-    """The segments of the column that a search would use, but for their files."""
+    """The segments of the column that a search would use, but for their files.
+
+    Those that no version of pylance uses are not among them: their metric never was that of a search.
+    """
     if not nearest.use_index or nearest.several or not snapshot.manifest.indexes:
         return []
     segments = segments_of(snapshot)
     found: list[LostSegment] = []
     for segment in segments.searched("VECTOR", nearest.field):
         problem = without.get(segment.index.uuid) or _open(segments, segment, nearest)
-        if isinstance(problem, LanceError):
-            found.append(LostSegment(segment, problem))
+        if isinstance(problem, LanceError) and not isinstance(problem, UnusedCodesError):
+            found.append(LostSegment(segment, problem, segments.files(segment, nearest.field)))
     return found

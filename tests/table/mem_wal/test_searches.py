@@ -88,6 +88,13 @@ NEAREST: dict[str, dict[str, Any]] = {
     "nearest with a filter after": {"nearest": {"column": "vector", "q": QUERY, "k": 40}, "filter": "other.x > 100"},
     "several vectors": {"nearest": {"column": "vector", "q": [QUERY, [1, 1, 1, 1]], "k": 7}},
     "within a distance": {"nearest": {"column": "vector", "q": QUERY, "k": 50, "distance_range": (0.2, 1.5)}},
+    "beyond a distance": {"nearest": {"column": "vector", "q": QUERY, "k": 20, "distance_range": (1.5, None), "refine_factor": 2}},
+    "beyond a distance, with a filter before": {
+        "nearest": {"column": "vector", "q": QUERY, "k": 8, "distance_range": (1.5, None)},
+        "filter": "id % 3 = 0",
+        "prefilter": True,
+    },
+    "a part of the nearest": {"nearest": {"column": "vector", "q": QUERY, "k": 20}, "limit": 5, "offset": 3},
     "by cosine": {"nearest": {"column": "vector", "q": QUERY, "k": 20, "metric": "cosine"}},
     "more rows than there are": {"nearest": {"column": "vector", "q": QUERY, "k": 1000}},
 }
@@ -136,6 +143,19 @@ def test_words_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> N
         own, plain = (table.to_table(["id", "text"], full_text_query=query, **more) for table in (pair.logged, pair.plain))
         assert found(own.select(["id", "text"])) == found(plain.select(["id", "text"]))
         assert own.num_rows
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_filter_changes_no_score(name: str, pair: Pair) -> None:
+    query = _of_column(TEXTS[name]) if isinstance(TEXTS[name], dict) else {"match": {"query": TEXTS[name], "column": "text"}}
+    found = pair.logged.to_table(["id", "_score"], full_text_query=query)
+    scores = dict(zip(found["id"].to_pylist(), found["_score"].to_pylist()))
+    few = sorted((score for i, score in scores.items() if i < 150), reverse=True)
+    assert few
+    for limit in (None, 10):
+        filtered = pair.logged.to_table(["id", "_score"], full_text_query=query, filter="id < 150", prefilter=True, limit=limit)
+        assert filtered["_score"].to_pylist() == few[:limit]
+        assert [scores[i] for i in filtered["id"].to_pylist()] == few[:limit]
 
 
 def _of_column(query: dict[str, Any]) -> dict[str, Any]:

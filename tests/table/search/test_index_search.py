@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -259,10 +260,33 @@ def test_a_lost_index_is_replaced_by_a_search_with_its_metric(tmp_path: Path, ki
     for fast_search in (False, True):
         same(table.scan(["id"], nearest=near, fast_search=fast_search).to_table(), expected)
     assert "metric cosine" in table.scan(nearest=near).explain()
-    silent = tuple(replace(index, details=b"") for index in table.snapshot.manifest.indexes)
-    old = Dataset(replace(table.snapshot, manifest=replace(table.snapshot.manifest, indexes=silent)))
     with pytest.raises(CorruptFileError, match=r"index\.idx.*give the parameter 'metric'"):
-        old.scan(nearest=near).to_table()
+        silent(table).scan(nearest=near).to_table()
+
+
+def silent(table: Dataset) -> Dataset:
+    """The table with a manifest that does not tell the metrics of indexes, as that of old writers."""
+    indexes = tuple(replace(index, details=b"") for index in table.snapshot.manifest.indexes)
+    return Dataset(replace(table.snapshot, manifest=replace(table.snapshot.manifest, indexes=indexes)))
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ", "IVF_RQ"])
+def test_a_file_that_is_left_tells_the_metric(tmp_path: Path, kind: str) -> None:
+    indexed(tmp_path / "t", kind, metric="cosine", **(PQ if "PQ" in kind else {}))
+    (codes,) = (tmp_path / "t" / "_indices").glob("*/auxiliary.idx")
+    codes.unlink()
+    table = silent(Dataset.open(str(tmp_path / "t")))
+    near = {"column": "vec", "q": query(), "k": 5}
+    expected = table.scan(["id"], nearest={**near, "use_index": False, "metric": "cosine"}).to_table()
+    same(table.scan(["id"], nearest=near).to_table(), expected)
+
+
+@pytest.mark.skipif("LANCE_SPARK_CORPUS" not in os.environ, reason="LANCE_SPARK_CORPUS does not name the corpus's folder")
+def test_codes_that_no_version_of_pylance_searches_are_as_if_there_was_no_index() -> None:
+    """HNSW_PQ of pylance 0.24: pylance, also that version, compares all vectors, and by l2 whatever the metric of the index is."""
+    path = Path(os.environ["LANCE_SPARK_CORPUS"], "indexes", "p0241_ivf_hnsw_pq_updated.lance")
+    q = lance.dataset(path).to_table(columns=["vec"], limit=1)["vec"][0].as_py()
+    same(*both(path, {"column": "vec", "q": np.array(q, np.float32) + 0.1, "k": 10}, columns=["id"]))
 
 
 def test_recall_is_the_share_of_the_nearest_rows_that_are_found(tmp_path: Path) -> None:
