@@ -194,7 +194,8 @@ def assert_shown(page: Page, width: int) -> None:
 
 
 def test_the_page_is_well_formed_where_names_have_every_character(tmp_path: Path) -> None:
-    names = [f"{n} {chr(i)}" for n, i in enumerate([*range(1, 256), 0x2028, 0x202E, 0xFEFF, 0x1F600])]
+    allowed = (i for i in (*range(1, 256), 0x2028, 0x202E, 0xFEFF, 0x1F600) if chr(i) not in ".`")
+    names = [f"{n} {chr(i)}" for n, i in enumerate(allowed)]
     dataset = Dataset.write(str(tmp_path / "t"), pa.table({name: [1] for name in names}))
     assert len(Markup(page_of(dataset.uri)).tags) > 100
 

@@ -88,7 +88,7 @@ def test_what_a_new_table_gets_from_spark(spark: SparkSession, uri: str) -> None
     schema = lance.dataset(uri).schema
     assert [str(f.type) for f in schema] == [
         *("int64", "int8", "decimal128(10, 2)", "string", "fixed_size_list<item: float>[2]", "timestamp[us, tz=UTC]"),
-        *("timestamp[us]", "duration[us]", "struct<x: int64 not null>", "map<string, int64>", "null", "date32[day]"),
+        *("timestamp[us]", "duration[us]", "struct<x: int64>", "map<string, int64>", "null", "date32[day]"),
     ]
     assert rows(uri)[2]["v"] == [2.0, 1.0]
     assert Dataset.open(uri).snapshot.manifest.data_format == "2.2"

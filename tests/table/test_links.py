@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -60,7 +61,7 @@ class Place:
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A table with large blobs, a deletion, an index, a tag, a clone, a branch with rows, and automatic cleanup."""
+    """A table with blobs, a deletion, an index, a tag, clones (one recorded as older versions did), a branch, and automatic cleanup."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "place").mkdir()
     options = {} if request.param == "plain" else {"manifest_store": f"sqlite://{tmp_path}/place/manifests.db"}
@@ -71,6 +72,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     tagged = place.open().delete("a = 3")
     tagged.tags.create("tag")
     tagged.shallow_clone(str(place.folder / "clone"))
+    recorded = Path(place.uri, "_refs", "clones", "x.json")
+    recorded.parent.mkdir()
+    recorded.write_text(json.dumps({"uri": str(place.folder / "clone"), "version": tagged.version, "branch": None}))
     branch = tagged.create_branch("dev")
     Dataset.write(branch.uri, SMALL, "append", storage_options=options)
     place.open().update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})

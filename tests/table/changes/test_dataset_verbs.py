@@ -94,7 +94,7 @@ def test_a_row_of_the_table_is_changed_at_most_once(tmp_path: Path) -> None:
     assert lance.dataset(str(tmp_path / "t.lance")).version == 1
 
 
-@pytest.mark.parametrize("verb", ["update some", "upsert", "add columns", "compact"])
+@pytest.mark.parametrize("verb", ["update some", "upsert", "add columns"])
 def test_a_version_that_was_cleaned_up_cannot_be_changed(tmp_path: Path, verb: str) -> None:
     uri = str(tmp_path / "t.lance")
     old = Dataset.write(uri, ROWS, max_rows_per_file=60)
