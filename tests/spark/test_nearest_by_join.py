@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,9 @@ def test_a_join_by_the_index_is_the_nearest_join_of_the_table(spark: SparkSessio
     spark.read.format("lance").load(path).createOrReplaceTempView("indexed")
     frame = spark.sql(f"SELECT n, id FROM q JOIN indexed APPROX NEAREST 3 BY {BY['l2']}")
     plan = str(frame._jdf.queryExecution().executedPlan().toString())
-    assert "join: the 3 nearest by l2 in column 'vec', by index vec_idx (IVF_FLAT), 20 of 40 partitions of lance " in plan
+    assert re.search(
+        r"join: the 3 nearest by l2 in column 'vec', by index vec_idx \(IVF_FLAT\), \d+ to \d+ of 40 partitions of lance ", plan
+    )
     assert "t0#" in plan
     assert "t1#" not in plan
     whole = LanceTable.forPath(spark, path).nearestJoin(spark.table("q"), ("q", "vec"), k=3, columns=["id"]).select("n", "id")
@@ -184,13 +187,13 @@ def test_options_of_the_table_say_how_its_index_is_searched(spark: SparkSession,
 
     few = joined("tuned.goods WITH (nprobes = 2)")
     assert " 2 of 40 partitions" in shown(few)
-    assert " 20 of 40 partitions" in shown(joined("tuned.goods"))
+    assert re.search(r" \d+ to \d+ of 40 partitions", shown(joined("tuned.goods")))
     chosen: dict[str, Any] = {"nprobes": 30, "refine_factor": 20}
     spark.read.format("lance").options(**chosen).load(path).createOrReplaceTempView("tuned_goods")
     own = goods.nearestJoin(spark.table("q"), ("q", "vec"), k=3, columns=["id"], **chosen).select("n", "id")
     assert rows(joined("tuned_goods")) == rows(own) == rows(joined("tuned.goods WITH (nprobes = 30, 'refine_factor' = 20)"))
     assert rows(few) != rows(own)
-    assert " 5 of 40 partitions" in shown(joined("tuned.goods WITH (minimum_nprobes = 5, maximum_nprobes = 9, ef = 9)"))
+    assert " 5 to 9 of 40 partitions" in shown(joined("tuned.goods WITH (minimum_nprobes = 5, maximum_nprobes = 9, ef = 9)"))
     exact = spark.sql(f"SELECT n, id FROM q JOIN tuned_goods EXACT NEAREST 3 BY {BY['l2']}")
     assert "no index is used" in shown(exact)
     for wrong, said in {"nprobes = 0": "nprobes", "minimum_nprobes = 9, maximum_nprobes = 5": "9 > 5", "probes = 3": "nprobes"}.items():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError
 from tests.table.search.vectors import same
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -67,6 +68,9 @@ def test_a_damaged_index_is_not_used(tmp_path: Path, start: int | None, change: 
     path.write_bytes(data)
     table = Dataset.open(tmp_path / "t")
     near = {"column": "vec", "q": query(table), "k": 20}
+    with pytest.raises(CorruptFileError, match="give the parameter 'metric'"):
+        table.scan(nearest=near).to_table()
+    near["metric"] = "l2"
     with caplog.at_level(logging.WARNING):
         found = table.scan(columns=["id"], nearest=near).to_table()
     same(found, table.scan(columns=["id"], nearest={**near, "use_index": False}).to_table())
