@@ -44,10 +44,10 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "dec6": (pa.decimal128(20, 6), [Decimal("-1.050000"), Decimal("1.000000"), Decimal("1.050001")]),
     "bin": (pa.binary(), [b"", b"\x00", b"\x7f", b"\x80", b"\xff\x00"]),
     "Mixed Case": (pa.string(), ["x", "X", "y"]),
-    "dot.ted": (pa.int32(), [1, 2, 3]),
-    "tick`ed": (pa.int32(), [1, 2, 3]),
+    "dot-ted": (pa.int32(), [1, 2, 3]),
+    "tick~ed": (pa.int32(), [1, 2, 3]),
 }
-PLAIN = ["b", "i", "l", "f", "d", "s", "dt", "ts", "ntz", "t", "dec", "dec6", "bin", "`Mixed Case`", "`dot.ted`", "`tick``ed`"]
+PLAIN = ["b", "i", "l", "f", "d", "s", "dt", "ts", "ntz", "t", "dec", "dec6", "bin", "`Mixed Case`", "`dot-ted`", "`tick~ed`"]
 NESTED = ["st.p", "st.q.r", "st.q.z"]
 EXACT = [name for name in [*PLAIN, *NESTED] if name not in ("f", "d", "st.q.z")]
 
@@ -291,7 +291,7 @@ QUERIES = [
     "SELECT DISTINCT dt, ts, ntz FROM t",
     "SELECT avg(dec), avg(dec6), avg(dec * dec6), sum(dec * dec6 * (1 + dec)), sum(dec * dec * dec6) FROM t",
     "SELECT bin, max(bin), min(t), max(dt), max(ts), max(dec * dec6), min(dec - dec6) FROM t GROUP BY bin",
-    "SELECT `dot.ted`, `tick``ed`, sum(`dot.ted`) FROM t GROUP BY 1, 2",
+    "SELECT `dot-ted`, `tick~ed`, sum(`dot-ted`) FROM t GROUP BY 1, 2",
     "SELECT s COLLATE UTF8_LCASE, count(*) FROM t GROUP BY 1",
     "SELECT max(s) AS a0, i AS s FROM t GROUP BY i ORDER BY a0, s LIMIT 3",
     "SELECT sum(dec), count(*), count(i), max(s) FROM t WHERE id < 0",
@@ -305,7 +305,7 @@ QUERIES = [
     "SELECT max(id) AS a0 FROM t ORDER BY a0 LIMIT 1",
     "SELECT count(*) FROM t WHERE id < 0",
     "SELECT min(s) FROM t WHERE id < 0",
-    "SELECT count(st), count(arr), count(st.q), count(st.q.r), count(`dot.ted`) FROM t",
+    "SELECT count(st), count(arr), count(st.q), count(st.q.r), count(`dot-ted`) FROM t",
     "SELECT max(st) FROM t",
     "SELECT 1 FROM t WHERE id < 4",
     "SELECT count(*) FROM (SELECT rand() AS r FROM t) WHERE r < 2",
@@ -315,7 +315,7 @@ QUERIES = [
     "SELECT named_struct('k', st).k.q.r FROM t WHERE id = 5",
     "SELECT struct(id, st.p) FROM t WHERE id = 5",
     "SELECT ID, `MIXED CASE`, `DOT.TED`, ST.P FROM t WHERE `mixed case` = 'x'",
-    "SELECT `tick``ed` FROM t WHERE `tick``ed` > 1 ORDER BY `tick``ed`, id LIMIT 5",
+    "SELECT `tick~ed` FROM t WHERE `tick~ed` > 1 ORDER BY `tick~ed`, id LIMIT 5",
     "SELECT l.*, r.id AS id FROM (SELECT id, s FROM t WHERE id < 3) l JOIN (SELECT id, s FROM t) r ON l.id = r.id",
     "SELECT id FROM t ORDER BY id LIMIT 3 OFFSET 2",
     "SELECT id FROM t WHERE id > 5 ORDER BY id OFFSET 230",
