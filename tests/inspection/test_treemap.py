@@ -19,8 +19,8 @@ def test_tiles_have_the_areas_of_the_sizes_within_the_box(sizes: list[int]) -> N
         assert tile.width * tile.height == pytest.approx(24_000 * size / sum(sizes), rel=1e-6, abs=1e-6)
         assert tile.x >= 0
         assert tile.y >= 0
-        assert tile.x + tile.width <= 240 + 1e-6
-        assert tile.y + tile.height <= 100 + 1e-6
+        assert tile.x + tile.width <= 240 * (1 + 1e-6)
+        assert tile.y + tile.height <= 100 * (1 + 1e-6)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=20))

@@ -19,7 +19,8 @@ NOT_NEEDED = {"numba", "llvmlite", "pandas", "fsspec", "s3fs", "sqlglot", "tqdm"
 TO_READ = {
     "_proto arrow buffers display encodings errors file index index.vector kernels layouts layouts.levels layouts.mini_block",
     "layouts.constant layouts.full_zip layouts.nodes layouts.values metadata predicate reading schema spark spark.aggregation",
-    "spark.workers storage table.build table.manifest_store table.scan table.versions v0_1 v2_0 version",
+    "spark.columns spark.read spark.workers storage table.build table.manifest_store table.scan table.versions",
+    "table.write v0_1 v2_0 version",
 }
 """Neither what commits and changes tables nor namespaces; `table.build` says what the indexes of a version cover."""
 
@@ -60,6 +61,8 @@ def test_reading_imports_neither_a_compiler_nor_what_changes_tables(source: Lanc
     found = modules(f"reader, partition = pickle.load(open({str(place)!r}, 'rb'))\n{read}")
     assert {name.split(".")[0] for name in found} & NOT_NEEDED == set()
     assert folders(found) - set(" ".join(TO_READ).split()) == set()
+    # What Spark is shown of a column has its DEFAULT.
+    assert {name for name in found if name.startswith("lance_spark.table.write.")} == {"lance_spark.table.write.defaults"}
 
 
 def test_planning_imports_neither_decoders_nor_what_changes_tables(source: LanceDataSource) -> None:
