@@ -69,11 +69,11 @@ print("parser:", parser.getName(), parser.getClassLoader().getClass().getName())
 
 
 @pytest.mark.slow
-def test_with_the_jar_of_the_wheel_no_class_is_compiled(jar: Path, tmp_path: Path) -> None:
+def test_with_the_jar_of_the_wheel_the_planner_is_not_compiled(jar: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
     shutil.copy(jar, tmp_path / "lance_spark" / "spark" / "jvm" / "classes.jar")
     Dataset.write(tmp_path / "table.lance", pa.table({"id": range(100)}))
     out = run(START + SCRIPT, str(tmp_path / "table.lance"), path=tmp_path)
     assert "9 True" in out
     (loader,) = re.findall(r"parser: lancespark.statements.InstalledStatementParser (\S+)", out)
-    assert "janino" not in loader.lower()
+    assert ("janino" in loader.lower()) != pyspark.__version__.startswith(f"{NEWEST}."), "the parser is compiled for older versions"

@@ -27,12 +27,8 @@ public class ParserSource {
     return text.append("}\n").toString();
   }
 
-  /** True if a text that `signatures` made has all methods of this Spark's ParserInterface. */
-  static boolean areAllIn(String signatures) {
-    List known = Arrays.asList(signatures.split(";")), methods = methods();
-    for (int i = 0; i < methods.size(); i++) if (!known.contains(signature((Method) methods.get(i)))) return false;
-    return true;
-  }
+  /** True if `signatures` made this text of the methods of this Spark's ParserInterface: of others, reflection would not find the classes. */
+  static boolean isOfThisSpark(String signatures) { return signatures.equals(signatures(methods())); }
 
   private static List methods() {
     List found = new ArrayList();

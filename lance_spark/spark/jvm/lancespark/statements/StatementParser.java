@@ -12,7 +12,7 @@ import org.codehaus.janino.SimpleCompiler;
  * Puts a parser in front of Spark's, or of another extension's. It takes the statements that StatementText knows, and hands over all others.
  *
  * The methods of ParserInterface differ between versions of Spark, so its class is made of those of a version (ParserSource): that of the newest
- * version is compiled beforehand, and Janino compiles one where Spark has more methods. A proxy would not do: it wraps errors that a method does
+ * version is compiled beforehand, and Janino compiles one for other versions. A proxy would not do: it wraps errors that a method does
  * not declare.
  */
 public class StatementParser implements scala.Function2, Addition {
@@ -48,12 +48,12 @@ public class StatementParser implements scala.Function2, Addition {
     return type;
   }
 
-  /** The class that was compiled with this one, if it has every method of this Spark's parsers; null otherwise. */
+  /** The class that was compiled with this one, if it has the methods of this Spark's parsers; null otherwise. */
   private static Class beforehand() throws Exception {
     try {
       Class found = Class.forName(NAME, true, StatementParser.class.getClassLoader());
       String known = (String) found.getField("METHODS").get(null);
-      return ParserSource.areAllIn(known) ? found : null;
+      return ParserSource.isOfThisSpark(known) ? found : null;
     } catch (ClassNotFoundException e) {
       return null;
     }
