@@ -10,19 +10,21 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
  * after those that parse a plan have asked LanceStatement.
  */
 public class ParserSource {
-  static final String NAME = "InstalledStatementParser";
+  /** The class that is compiled with this one, and that which a session compiles: a class loader would find the first one in place of the second. */
+  static final String BEFOREHAND = "InstalledStatementParser", IN_SESSION = "SessionStatementParser";
   private static final String PARSER = ParserInterface.class.getName(), TEXT = "java.lang.String";
 
   private ParserSource() {}
 
   /** Prints the source for the Spark of the class path. */
-  public static void main(String[] arguments) { System.out.print(text()); }
+  public static void main(String[] arguments) { System.out.print(text(BEFOREHAND)); }
 
-  static String text() {
+  /** The source of a class of this name. */
+  static String text(String name) {
     List methods = methods();
-    StringBuilder text = new StringBuilder("package lancespark.statements;\n\npublic class " + NAME + " implements " + PARSER + " {\n");
+    StringBuilder text = new StringBuilder("package lancespark.statements;\n\npublic class " + name + " implements " + PARSER + " {\n");
     text.append("  public static final String METHODS = \"" + signatures(methods) + "\";\n");
-    text.append("  private final " + PARSER + " next;\n\n  public " + NAME + "(" + PARSER + " next) { this.next = next; }\n");
+    text.append("  private final " + PARSER + " next;\n\n  public " + name + "(" + PARSER + " next) { this.next = next; }\n");
     for (int i = 0; i < methods.size(); i++) text.append("\n" + method((Method) methods.get(i)));
     return text.append("}\n").toString();
   }

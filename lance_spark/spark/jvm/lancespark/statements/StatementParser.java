@@ -16,7 +16,7 @@ import org.codehaus.janino.SimpleCompiler;
  * not declare.
  */
 public class StatementParser implements scala.Function2, Addition {
-  private static final String NAME = "lancespark.statements." + ParserSource.NAME;
+  private static final String PACKAGE = "lancespark.statements.";
   private static Class type = null;
 
   public StatementParser() {}
@@ -30,7 +30,7 @@ public class StatementParser implements scala.Function2, Addition {
   public void addTo(SparkSession session) throws Exception {
     Object state = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState();
     Object parser = SparkInternals.get(state, "sqlParser");
-    if (!parser.getClass().getName().equals(NAME)) SparkInternals.set(state, "sqlParser", before((ParserInterface) parser));
+    if (!parser.getClass().getName().startsWith(PACKAGE)) SparkInternals.set(state, "sqlParser", before((ParserInterface) parser));
   }
 
   private static ParserInterface before(ParserInterface next) {
@@ -51,7 +51,7 @@ public class StatementParser implements scala.Function2, Addition {
   /** The class that was compiled with this one, if it has the methods of this Spark's parsers; null otherwise. */
   private static Class beforehand() throws Exception {
     try {
-      Class found = Class.forName(NAME, true, StatementParser.class.getClassLoader());
+      Class found = Class.forName(PACKAGE + ParserSource.BEFOREHAND, true, StatementParser.class.getClassLoader());
       String known = (String) found.getField("METHODS").get(null);
       return ParserSource.isOfThisSpark(known) ? found : null;
     } catch (ClassNotFoundException e) {
@@ -62,7 +62,7 @@ public class StatementParser implements scala.Function2, Addition {
   private static Class compiled() throws Exception {
     SimpleCompiler compiler = new SimpleCompiler();
     compiler.setParentClassLoader(StatementParser.class.getClassLoader());
-    compiler.cook(ParserSource.text());
-    return compiler.getClassLoader().loadClass(NAME);
+    compiler.cook(ParserSource.text(ParserSource.IN_SESSION));
+    return compiler.getClassLoader().loadClass(PACKAGE + ParserSource.IN_SESSION);
   }
 }
