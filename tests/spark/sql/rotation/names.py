@@ -11,7 +11,7 @@ KEYWORDS = [
     "else", "cast", "as", "on", "using", "union", "all", "with", "lateral", "exists", "limit", "offset", "row", "default",
 ]
 PUNCTUATION = [
-    "a b", " a", "a ", "do-t", "a-b-c", "'", "it's", "\"", "q\"q", "\\", "a\\b", "/", "%", "_", "*", "?",
+    "a b", " a", "a ", "do.t", ".", "a.b.c", "`", "tick`ed", "``", "'", "it's", "\"", "q\"q", "\\", "a\\b", "/", "%", "_", "*", "?",
     "#", "--", "/*", ";", ",", "(", ")", "[0]", "{}", "{x}", "$", "@", "=", "<", "a=b", "\t", "a\nb", ":", "|", "~", "+", "-", "&",
 ]
 UNICODE = [
