@@ -26,6 +26,8 @@ DIGEST = "lancespark/sources.sha256"
 """The entry of the wheel's jar with the digest of its sources."""
 _KEPT = 4
 """So many kept jars are left in their folder: one for each Spark that a user is likely to switch between. Older ones are removed."""
+_UNREADABLE = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+"""What zipfile raises for a file that is no jar, or not a whole one. NotImplementedError is for a compression that it does not know."""
 _LOG = logging.getLogger("lance_spark")
 
 
@@ -40,7 +42,7 @@ def packaged(sources: Mapping[str, str]) -> Path | None:
         with zipfile.ZipFile(PACKAGED) as jar:
             made_of = jar.read(DIGEST).decode("ascii", "replace")
             return PACKAGED if made_of == digest_of(sources) and jar.testzip() is None else None
-    except (OSError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+    except (KeyError, *_UNREADABLE):
         return None
 
 
@@ -85,7 +87,7 @@ def is_whole(jar: Path) -> bool:
     try:
         with zipfile.ZipFile(jar) as opened:
             return opened.testzip() is None
-    except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+    except _UNREADABLE:
         return False
 
 
