@@ -1,0 +1,296 @@
+"""What this package and the classes of lancespark in Spark's JVM tell each other: every message, and every name that both know.
+
+Their half is the Java package lancespark.protocol. No other file packs or unpacks for the JVM.
+
+A message is a frame: "LNC", the number of the protocol and the kind, a byte each, and the fields in order. An integer is signed, of
+8 bytes, little endian. Text (UTF-8), JSON and bytes have 4 bytes with their size before them.
+
+Spark carries objects of Python as pickles. One that the JVM looks at is pickled as a call of `unpacked(frame, body)`: so its frame is
+at the begin, where PickleReader.java finds it without a search. The JVM makes pickles of the same form, see PickleWriter.java.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lance_spark.errors import LanceError, UnsupportedFeatureError
+
+PROTOCOL = 1
+"""The number of the protocol, which Protocol.java has, too. Who changes a message or a name raises it."""
+
+_HEAD = struct.Struct("<3sBB")
+_MAGIC = b"LNC"
+_INTEGER = struct.Struct("<q")
+_SIZE = struct.Struct("<I")
+_CODES = {"int": "q", "str": "s", "bytes": "b", "Json": "j"}
+
+Json = Any
+"""A field that has a value of JSON."""
+
+
+class Message:
+    """A message. `KIND` is its number; its fields are integers, texts, bytes and JSON."""
+
+    KIND: ClassVar[int]
+
+    def frame(self) -> bytes:
+        """The message as bytes."""
+        parts = [_HEAD.pack(_MAGIC, PROTOCOL, self.KIND)]
+        for code, value in zip(LAYOUTS[self.KIND], self.__dict__.values()):
+            parts.append(_INTEGER.pack(value) if code == "q" else _sized(code, value))
+        return b"".join(parts)
+
+    @classmethod
+    def read(cls, frame: bytes) -> Self:
+        """The message of a frame. Raises UnsupportedFeatureError for one of another protocol."""
+        if kind_of(frame) is not cls:
+            raise LanceError(f"expected the message {cls.__name__} of Spark's classes, found another one")
+        values, at = [], _HEAD.size
+        try:
+            for code in LAYOUTS[cls.KIND]:
+                value, at = _field(code, frame, at)
+                values.append(value)
+        except (struct.error, ValueError) as e:
+            raise LanceError(f"the message {cls.__name__} of Spark's classes is damaged: {e}") from None
+        if at != len(frame):
+            raise LanceError(f"the message {cls.__name__} of Spark's classes has {len(frame) - at} bytes more than its fields")
+        return cls(*values)
+
+    def opened(self, body: bytes) -> Any:
+        """The object that is pickled with this message as its header."""
+        return _restored(*pickle.loads(body))
+
+
+@dataclass(frozen=True)
+class Source(Message):
+    """The header of a data source: the version that it has pinned (0: there is no table yet) and its identity.
+
+    `kind` is that of the table: "table", or "partitioned" for a namespace. `has_log` is 1 if rows of a write-ahead log are read, too.
+    """
+
+    KIND = 1
+    version: int
+    identity: str
+    kind: str
+    has_log: int
+
+
+@dataclass(frozen=True)
+class Task(Message):
+    """The header of a partition of a scan: what its task reads at most, in `rows` and `bytes`.
+
+    Of a partitioned namespace, `tables_read` of its `tables` are read. `skipped` fragments are read by no task of the scan. `indexes`
+    names the indexes that planning used, and the rows that they leave.
+    """
+
+    KIND = 2
+    rows: int
+    bytes: int
+    tables_read: int
+    tables: int
+    skipped: int
+    indexes: str
+
+
+@dataclass(frozen=True)
+class Found(Message):
+    """The header of the answer to a search: `rows` (`ROWS`), or that a scan finds them, or that the partitions are tasks of the search.
+
+    The rows are an Arrow stream.
+    """
+
+    KIND = 3
+    ROWS: ClassVar = 0
+    BY_A_SCAN: ClassVar = 1
+    TASKS: ClassVar = 2
+    what: int
+    rows: bytes
+
+
+@dataclass(frozen=True)
+class Steps(Message):
+    """The header of the answer to a join by nearness.
+
+    `about` has the `groups`, the type of the elements of a `vector`, what is `told`, and for each of the `steps` its name, schema and
+    number of bytes in `functions`.
+    """
+
+    KIND = 4
+    about: Json
+    functions: bytes
+
+
+@dataclass(frozen=True)
+class Read(Message):
+    """What a task has read, as the update of the accumulator `ACCUMULATOR`. Times are nanoseconds."""
+
+    KIND = 5
+    rows: int
+    bytes_read: int
+    bytes: int
+    pages_read: int
+    pages: int
+    store_time: int
+    decoding_time: int
+    log_rows: int
+
+
+@dataclass(frozen=True)
+class Writer(Message):
+    """The header of a writer: whether its commit writes the rows of tasks that have few: no, or `ROWS`, or rows of `CHANGES`."""
+
+    KIND = 6
+    NONE: ClassVar = 0
+    ROWS: ClassVar = 1
+    CHANGES: ClassVar = 2
+    few: int
+
+
+@dataclass(frozen=True)
+class Written(Message):
+    """The header of a commit message: what a task has written, and the rows that a row-level command changes. Times are nanoseconds."""
+
+    KIND = 7
+    files: int
+    bytes: int
+    rows: int
+    store_time: int
+    encoding_time: int
+    deleted: int
+    updated: int
+    inserted: int
+
+
+@dataclass(frozen=True)
+class Bound(Message):
+    """The pickle of a data source, with the request for one scan of it (see `read.request`)."""
+
+    KIND = 8
+    request: Json
+
+    def opened(self, body: bytes) -> Any:
+        """The source for this scan."""
+        return pickle.loads(body).bound(self.request)
+
+
+@dataclass(frozen=True)
+class Few(Written):
+    """The rows of a task that has few, in Arrow's stream format (empty: none), as its commit message."""
+
+    KIND = 9
+
+    def opened(self, body: bytes) -> FewRows:
+        """The rows, which the commit writes."""
+        return FewRows(body)
+
+
+@dataclass(frozen=True)
+class Again(Message):
+    """The pickle of a writer whose commit is asked for again: the process that got it ended before it answered."""
+
+    KIND = 10
+
+    def opened(self, body: bytes) -> Any:
+        """What commits, unless that has been done."""
+        return pickle.loads(body).again()
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Source,
+    Task,
+    Found,
+    Steps,
+    Read,
+    Writer,
+    Written,
+    Bound,
+    Few,
+    Again,
+)
+_BY_KIND = {message.KIND: message for message in MESSAGES}
+LAYOUTS = {
+    kind: "".join(_CODES[str(field.type)] for field in dataclasses.fields(cast("Any", message))) for kind, message in _BY_KIND.items()
+}
+"""The types of the fields of each kind: q for an integer, s for text, b for bytes, j for JSON."""
+
+ACCUMULATOR = -0x6C616E63
+"""The number of the accumulator of `Read`. Spark's own are positive, and profilers have small negative ones."""
+
+
+@dataclass
+class FewRows(WriterCommitMessage):
+    """The rows of a task that has few, in Arrow's stream format; empty if there are none."""
+
+    rows: bytes
+
+
+class Headed:
+    """An object with a header that the JVM reads in its pickle."""
+
+    def header(self) -> Message:
+        """The header."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes, bytes]]:
+        # Spark's pickler is slow where it meets classes and functions: a scan may have 100,000 tasks.
+        return unpacked, (self.header().frame(), pickle.dumps((type(self), self.__getstate__())))
+
+
+def unpacked(frame: bytes, body: bytes) -> Any:
+    """The object of a pickle that begins with a message. Only pickles call this."""
+    kind = kind_of(frame)
+    header_only = kind.opened is Message.opened
+    return _restored(*pickle.loads(body)) if header_only else kind.read(frame).opened(body)
+
+
+def kind_of(frame: bytes) -> type[Message]:
+    """The kind of the message in a frame."""
+    if len(frame) < _HEAD.size or frame[:3] != _MAGIC or frame[4] not in _BY_KIND:
+        raise LanceError("expected a message of Spark's classes, found other bytes")
+    check_protocol(frame[3])
+    return _BY_KIND[frame[4]]
+
+
+def check_protocol(number: object) -> None:
+    """Raise UnsupportedFeatureError if the classes in Spark have another protocol."""
+    if number != PROTOCOL:
+        raise UnsupportedFeatureError(
+            f"Spark has the classes of protocol {number}, this Python has {PROTOCOL}: write the jar again "
+            "(python -m lance_spark jar), and start Spark with it and with this version of lance-spark"
+        )
+
+
+def _sized(code: str, value: Any) -> bytes:
+    data = value if code == "b" else (value if code == "s" else json.dumps(value)).encode()
+    return _SIZE.pack(len(data)) + data
+
+
+def _field(code: str, frame: bytes, at: int) -> tuple[Any, int]:
+    """The field that begins at `at`, and where it ends."""
+    if code == "q":
+        return _INTEGER.unpack_from(frame, at)[0], at + _INTEGER.size
+    begin = at + _SIZE.size
+    end = begin + _SIZE.unpack_from(frame, at)[0]
+    if end > len(frame):
+        raise ValueError(f"a field of {end - begin} bytes has only {len(frame) - begin}")
+    data = frame[begin:end]
+    if code == "b":
+        return data, end
+    return (data.decode() if code == "s" else json.loads(data)), end
+
+
+def _restored(kind: type, state: Any) -> Any:
+    value: Any = object.__new__(kind)
+    if hasattr(value, "__setstate__"):
+        value.__setstate__(state)
+    else:
+        value.__dict__.update(state or {})
+    return value

@@ -1,0 +1,189 @@
+"""Messages between the JVM and Python: both read what the other writes, and refuse what is not of their protocol."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import pickle
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark import cloudpickle
+
+from lance_spark.errors import LanceError, UnsupportedFeatureError
+from lance_spark.spark import protocol
+from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Message, Task
+from tests.spark.processes import ROOT
+
+DIGEST = "916060a9a1db1468"
+"""That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+VALUES = {
+    "q": INTEGERS,
+    "s": st.text(st.characters(codec="utf-8")),
+    "b": st.binary(),
+    "j": st.recursive(st.none() | st.booleans() | INTEGERS | st.text(), st.lists, max_leaves=5),
+}
+MESSAGE = st.sampled_from(MESSAGES).flatmap(
+    lambda kind: st.tuples(*(VALUES[code] for code in protocol.LAYOUTS[kind.KIND])).map(lambda values: kind(*values))
+)
+
+
+class Thing(protocol.Headed):
+    """An object with a header."""
+
+    def __init__(self, header: Message, value: object) -> None:
+        self._header, self.value = header, value
+
+    def header(self) -> Message:
+        """The header."""
+        return self._header
+
+
+def listed() -> list[str]:
+    """All messages with the names and types of their fields."""
+    named = [[f"{f.name}: {f.type}" for f in dataclasses.fields(kind)] for kind in MESSAGES]  # type: ignore[arg-type]
+    return [f"{kind.KIND} {kind.__name__} {', '.join(fields)}" for kind, fields in zip(MESSAGES, named)]
+
+
+def test_who_changes_a_message_raises_the_number_of_the_protocol() -> None:
+    assert hashlib.sha256("\n".join([str(PROTOCOL), *listed()]).encode()).hexdigest()[:16] == DIGEST
+
+
+@given(MESSAGE)
+def test_a_message_is_read_as_it_was_written(message: Message) -> None:
+    assert type(message).read(message.frame()) == message
+
+
+@given(MESSAGE, st.data())
+def test_a_frame_that_is_cut_or_longer_is_refused(message: Message, data: st.DataObject) -> None:
+    frame = message.frame()
+    if protocol.LAYOUTS[message.KIND]:
+        with pytest.raises(LanceError):
+            type(message).read(frame[: data.draw(st.integers(0, len(frame) - 1))])
+    with pytest.raises(LanceError, match="1 bytes more than its fields"):
+        type(message).read(frame + b"x")
+
+
+def test_a_message_of_another_protocol_is_refused_by_one_clear_error() -> None:
+    frame = bytearray(Task(1, 2, 0, 0, 0, "").frame())
+    frame[3] += 1
+    expected = rf"Spark has the classes of protocol {PROTOCOL + 1}, this Python has {PROTOCOL}: write the jar again"
+    with pytest.raises(UnsupportedFeatureError, match=expected):
+        protocol.unpacked(bytes(frame), b"")
+    with pytest.raises(UnsupportedFeatureError, match=expected):
+        Task.read(bytes(frame))
+
+
+@pytest.mark.parametrize("frame", [b"", b"LNC", b"LNC\x01\x00", b"XYZ\x01\x01", b"LNC\x01\xff"])
+def test_other_bytes_are_no_message(frame: bytes) -> None:
+    with pytest.raises(LanceError, match="found other bytes"):
+        protocol.unpacked(frame, b"")
+
+
+@given(MESSAGE.filter(lambda message: type(message).opened is Message.opened), st.binary())
+def test_an_object_with_a_header_is_pickled_as_it_is(header: Message, value: bytes) -> None:
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        found = pickle.loads(dumps(Thing(header, value)))
+        assert (found.header(), found.value) == (header, value)
+
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs tests/jvm/ProtocolMain.java: an argument that says what to do, and bytes; the lines of its answer."""
+    javac = subprocess.run([ROOT / "scripts" / "javac"], check=True, capture_output=True, text=True).stdout.strip()
+    classes, jars = tmp_path_factory.mktemp("classes"), Path(pyspark.__file__).parent / "jars"
+    files = [*(ROOT / "lance_spark" / "spark" / "jvm" / "lancespark" / "protocol").glob("*.java"), ROOT / "tests/jvm/ProtocolMain.java"]
+    subprocess.run([javac, "-nowarn", "-cp", f"{jars}/*", "-d", classes, *files], check=True)
+
+    def run(what: str, *data: bytes) -> list[str]:
+        lines = "".join(base64.b64encode(each).decode() + "\n" for each in data)
+        command = [Path(javac).resolve().with_name("java"), "-cp", f"{classes}:{jars}/*", "lancespark.protocol.ProtocolMain", what]
+        return subprocess.run(command, input=lines, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    return run
+
+
+def test_java_has_the_same_number_and_messages(java: Run) -> None:
+    mine = [f"{kind.KIND} {kind.__name__} {protocol.LAYOUTS[kind.KIND]}" for kind in MESSAGES]
+    assert java("list") == [str(PROTOCOL), *mine]
+
+
+EXAMPLES: list[Message] = [
+    protocol.Source(3, "é identity", "table", 1),
+    Task(2**62, -1, 3, 4, 5, "an index " * 50),
+    Found(Found.ROWS, b"\0" * 70_000),
+    protocol.Steps({"steps": [None, "\ud7ff"]}, b"f" * 300),
+    protocol.Read(*range(8)),
+    protocol.Writer(protocol.Writer.CHANGES),
+    protocol.Written(*range(-8, 0)),
+]
+
+
+def test_java_reads_headers_and_writes_what_python_reads(java: Run) -> None:
+    """The headers are in front of bodies of all sizes, in the pickles of each pickler and protocol that Spark may use."""
+    things = [Thing(header, b"LNC\x01\x01" * size) for header in EXAMPLES for size in (0, 2, 200, 14_000)]
+    pickles = [dumps(thing, version) for thing in things for dumps in (pickle.dumps, cloudpickle.dumps) for version in (4, 5)]
+    expected = [thing.header() for thing in things for _ in range(4)]
+    assert [_header(base64.b64decode(line)) for line in java("read", *pickles)] == expected
+
+
+def _header(pickled: bytes) -> Message:
+    """The header of a pickle that Java has written, whose body is 1, 2, 3."""
+    called: list[Any] = []
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            assert (module, name) == ("lance_spark.spark.protocol", "unpacked")
+            return lambda frame, body: called.append((frame, body))
+
+    Unpickler(io.BytesIO(pickled)).load()
+    ((frame, body),) = called
+    assert body == b"\1\2\3"
+    return protocol.kind_of(frame).read(frame)
+
+
+def test_java_reads_the_update_of_an_accumulator(java: Run) -> None:
+    report = protocol.Read(1, 2, 3, 4, 5, 6, 7, 8)
+    (line,) = java("update", cloudpickle.dumps((protocol.ACCUMULATOR, report.frame()), 5))
+    assert _header(base64.b64decode(line)) == report
+
+
+def test_java_leaves_pickles_of_others_alone_and_refuses_other_protocols_and_cut_frames(java: Run) -> None:
+    frame = Task(1, 2, 3, 4, 5, "x").frame()
+    whole = cloudpickle.dumps(Thing(Task(1, 2, 3, 4, 5, "x"), None), 5)
+    other = whole.replace(frame, frame[:3] + bytes([PROTOCOL + 1]) + frame[4:])
+    short = whole.replace(frame, frame[:-5] + b"\xff" * 5)
+    strangers = [b"", b"\x80", whole[:40], pickle.dumps(b"LNC"), pickle.dumps([Thing(Task(1, 2, 3, 4, 5, ""), None)]), pickle.dumps(frame)]
+    assert java("read", *strangers) == ["not ours"] * len(strangers)
+    answers = java("read", other, short)
+    assert answers[0].startswith(f"UnsupportedOperationException Spark has the classes of protocol {PROTOCOL}, Python has {PROTOCOL + 1}: ")
+    assert answers[1] == "IllegalStateException a message of Python ends before its fields do"
+
+
+class Scan:
+    """What a source is to the protocol."""
+
+    def bound(self, request: Any) -> Any:
+        """The source for a request."""
+        return request
+
+
+def test_python_opens_what_java_pickles(java: Run) -> None:
+    (line,) = java("write", pickle.dumps(Scan()))
+    assert pickle.loads(base64.b64decode(line)) == {"limit": 3}
+    assert Bound.read(Bound({"limit": 3}).frame()).request == json.loads('{"limit": 3}')
+    assert protocol.unpacked(Few(*range(8)).frame(), b"rows").rows == b"rows"
