@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
@@ -242,6 +242,21 @@ class Headed:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes, bytes]]:
         # Spark's pickler is slow where it meets classes and functions: a scan may have 100,000 tasks.
         return unpacked, (self.header().frame(), pickle.dumps((type(self), self.__getstate__())))
+
+
+class Answer(Headed, InputPartition):
+    """A partition that no task reads: its header is an answer to the planner."""
+
+    def __init__(self, header: Message) -> None:
+        super().__init__(None)
+        self._header = header
+
+    def header(self) -> Message:
+        """The answer."""
+        return self._header
+
+    def __getstate__(self) -> None:
+        return None
 
 
 def unpacked(frame: bytes, body: bytes) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,6 +37,7 @@ from lance_spark.spark.columns.types import promised, stored, to_spark
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options.known import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.protocol import Headed, Json, Source
 from lance_spark.spark.read.column_lists import ColumnLists
 from lance_spark.spark.read.reader import LanceReader, Partitioning
 from lance_spark.spark.read.request import Request
@@ -74,7 +74,7 @@ LOST = "__lance_lost"
 """The option in which SessionEntry.java says that the files of a table of the session catalog were deleted."""
 
 
-class LanceDataSource(DataSource):
+class LanceDataSource(Headed, DataSource):
     """Spark's view of a version of a Lance table or of a partitioned namespace, or of the location of a table to be written."""
 
     @brief_errors()
@@ -97,12 +97,12 @@ class LanceDataSource(DataSource):
         self._request = Request()
         self._opened: Opened | None = None
         self._commits = False
-        self._mark = b""
+        self._header = Source(0, "", "table", 0)
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
             with wrong_arguments_as_options():
                 self._opened = open_version(self._read if self._command is None else self._command.place(self._read), identity)
-            self._mark, self._pinned = self._opened.mark, self._opened.pinned()
+            self._header, self._pinned = self._opened.header, self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
             self._pinned = e
@@ -378,8 +378,7 @@ class LanceDataSource(DataSource):
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
-        # The mark comes first, because LanceTable.java searches for it and options could contain it, too.
-        return {"_mark": self._mark, **self.__dict__, "_opened": None}
+        return {**self.__dict__, "_opened": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         start_planning()
@@ -387,12 +386,14 @@ class LanceDataSource(DataSource):
         # Of the processes that get a source, only the one that commits a batch asks for a writer: all others make it from the options.
         self._commits = True
 
+    def header(self) -> Source:
+        """What the JVM knows of this source."""
+        return self._header
 
-def bind(source: bytes, request: str) -> LanceDataSource:
-    """Add the planner's request for one scan to a pickled source with a pinned version. LanceTable.java pickles this call."""
-    bound: LanceDataSource = pickle.loads(source)
-    bound._request = Request.parse(request)
-    return bound
+    def bound(self, request: Json) -> LanceDataSource:
+        """This source, which a pickle has just made, for one scan that the planner asks for."""
+        self._request = Request(**request)
+        return self
 
 
 def _check_ids(snapshot: Snapshot, plan: ScanPlan) -> None:

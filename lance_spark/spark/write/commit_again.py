@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 
 from lance_spark.errors import TableNotFoundError
+from lance_spark.spark.protocol import Headed, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.asked_again import landed
@@ -33,24 +33,30 @@ class Job:
         return bool(landed(self.store, self.request, range(self.since + 1, latest + 1)))
 
 
-class Writer(Protocol):
-    """A writer whose commit can be found."""
+class JobWriter(Headed, DataSourceArrowWriter):
+    """A writer whose commit can be found, if it is asked for again."""
+
+    few = Writer.NONE
+    """Which rows of tasks that have few the commit writes, see `protocol.Writer`."""
 
     @property
     def job(self) -> Job:
         """What it writes."""
+        raise NotImplementedError
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit what the tasks have written."""
+    def header(self) -> Writer:
+        """What the JVM knows of the writer."""
+        return Writer(self.few)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what the tasks have written."""
+    def again(self) -> CommitAgain:
+        """What commits once, though another process may have done it."""
+        return CommitAgain(self)
 
 
 class CommitAgain(DataSourceWriter):
     """Commits a write once, though another process may have done it."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: JobWriter) -> None:
         self._writer = writer
 
     def write(self, iterator: Any) -> WriterCommitMessage:
@@ -62,13 +68,8 @@ class CommitAgain(DataSourceWriter):
         """Commit what the tasks have written, unless that has been done."""
         start_planning()
         if not self._writer.job.is_committed():
-            self._writer.commit(messages)
+            self._writer.commit(list(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete what the tasks have written, as the writer does."""
-        self._writer.abort(messages)
-
-
-def again(writer: bytes) -> CommitAgain:
-    """The pickled writer, for a commit that is asked again. PlanningSource.java pickles this call."""
-    return CommitAgain(pickle.loads(writer))
+        self._writer.abort(list(messages))

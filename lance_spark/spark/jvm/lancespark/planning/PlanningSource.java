@@ -1,7 +1,8 @@
 package lancespark.planning;
 
 import java.util.*;
-import lancespark.protocol.Pickle;
+import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Protocol;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -61,7 +62,8 @@ class PlanningSource extends UserDefinedPythonDataSource {
   public void commitWriteInPython(final byte[] writer, final WriterCommitMessage[] messages, final boolean abort) {
     PlanningProcess.answer(new Question() {
       Object request(boolean isAgain) {
-        return new UserDefinedPythonDataSourceCommitRunner(dataSourceCls(), isAgain ? Pickle.again(writer) : writer, messages, abort);
+        byte[] asked = isAgain ? new MessageWriter(Protocol.AGAIN).pickle(writer) : writer;
+        return new UserDefinedPythonDataSourceCommitRunner(dataSourceCls(), asked, messages, abort);
       }
 
       String outcome() { return "The rows may have been committed: look at the versions of the table"; }

@@ -30,13 +30,6 @@ public final class Message {
     return number(8);
   }
 
-  /** So many integers. */
-  public long[] integers(int count) {
-    long[] all = new long[count];
-    for (int i = 0; i < count; i++) all[i] = integer();
-    return all;
-  }
-
   /** Text, or that of JSON. */
   public String text() { return new String(bytes(), StandardCharsets.UTF_8); }
 

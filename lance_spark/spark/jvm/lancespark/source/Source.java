@@ -1,13 +1,12 @@
 package lancespark.source;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
-import lancespark.protocol.Marks;
-import lancespark.protocol.Pickle;
+import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Protocol;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
@@ -77,12 +76,14 @@ public class Source {
     }
   }
 
+  private Pinned pinned() throws Exception { return new Pinned(pickle()); }
+
   public byte[] pickle() throws Exception { return inPython().dataSource(); }
 
   /** True if the table has a write-ahead log whose rows are read, too: only tasks know how many rows there are. */
   public boolean hasLog() {
     try {
-      return Marks.after(pickle(), Pickle.LOG_MARK, 0) >= 0;
+      return pinned().hasLog;
     } catch (Exception e) {
       return true;
     }
@@ -92,16 +93,13 @@ public class Source {
   public Batch batch(String request, StructType schema) throws Exception {
     PythonDataSourceCreationResult result = inPython();
     PythonDataSourceV2 bound = unopened();
-    SparkInternals.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(Pickle.bind(result.dataSource(), request), result.schema()));
+    byte[] pickle = new MessageWriter(Protocol.BOUND).text(request).pickle(result.dataSource());
+    SparkInternals.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, result.schema()));
     return new PythonBatch(bound, table.name(), schema, options);
   }
 
   /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
-  public long version() throws Exception {
-    byte[] pickle = inPython().dataSource();
-    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
-    return at < 0 ? 0 : Marks.integer(pickle, at);
-  }
+  public long version() throws Exception { return pinned().version; }
 
   /** The command with the pinned version. */
   public ObjectNode noteVersion(ObjectNode command) {
@@ -116,16 +114,12 @@ public class Source {
   public boolean isOpen() throws Exception { return SparkInternals.get(spark(), "dataSourceInPython") != null; }
 
   /** What distinguishes the pinned version from that of another table at the same path; "" if there is no table yet. */
-  public String identity() throws Exception {
-    byte[] pickle = inPython().dataSource();
-    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
-    return at < 0 ? "" : new String(pickle, at + 16, (int) Marks.integer(pickle, at + 8), StandardCharsets.UTF_8);
-  }
+  public String identity() throws Exception { return pinned().identity; }
 
-  /** True for a partitioned namespace, which has a mark in its pickle. */
+  /** True for a partitioned namespace. */
   public boolean isPartitioned() {
     try {
-      return Marks.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
+      return pinned().kind.equals(Protocol.PARTITIONED);
     } catch (Exception e) {
       return false;
     }
