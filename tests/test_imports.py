@@ -28,6 +28,7 @@ ROOMS = [
     "spark/jvm",
     "spark/options",
     "spark/columns",
+    "spark/again",
     "spark/workers",
     "spark/aggregation",
     "spark/protocol",
@@ -84,7 +85,7 @@ ROOMS = [
     "errors",
     "version",
 ]
-"""Folders with modules in them, and modules beside them: those at the top of the package, and the one that all folders of spark use."""
+"""Folders with modules in them, and modules beside them: those at the top of the package, and those of spark that its folders use."""
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "_proto" not in p.parts)
 
 

@@ -11,15 +11,17 @@ at the begin, where PickleReader.java finds it without a search. The JVM makes p
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import pickle
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
@@ -221,8 +223,149 @@ LAYOUTS = {
 }
 """The types of the fields of each kind: q for an integer, s for text, b for bytes, j for JSON."""
 
+REQUEST, ANSWER = "request", "answer"
+"""The option with a request to the catalog, and where its answer is in the metadata of a column."""
+INSTRUCTIONS = "__lance"
+"""The option with `Instructions`, beside those of the user."""
+STATEMENT = "statement"
+"""The transaction property with the id of a row-level command."""
+DECLARED_COLUMN = "__lance_declared"
+"""In the metadata of a column of rows: a statement declares whether it is nullable."""
 ACCUMULATOR = -0x6C616E63
 """The number of the accumulator of `Read`. Spark's own are positive, and profilers have small negative ones."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """The version of a table that a view has opened, and its identity (see `table.versions.identity`)."""
+
+    version: int
+    identity: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A row-level command: DELETE, UPDATE, MERGE or TRUNCATE.
+
+    `statement` is its id. `version` is the version that it has read, 0 if the table does not exist
+    yet; `declared` is then its schema, as Spark's JSON. `condition` is SQL. With `repeats`, it may
+    delete a row more than once. `assigned` are the columns with new values in updated rows.
+    `identity` is that of the version.
+    """
+
+    kind: str
+    statement: str
+    condition: str
+    version: int = 0
+    identity: str = ""
+    declared: str = ""
+    repeats: bool = False
+    assigned: tuple[str, ...] = ()
+
+    @property
+    def truncated(self) -> Base | None:
+        """The version that a view has opened whose rows are all deleted."""
+        of_view = self.kind == "TRUNCATE" and self.version
+        return Base(self.version, self.identity) if of_view else None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the command notes in its transaction."""
+        return {STATEMENT: self.statement, "command": self.kind}
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What the JVM, or a verb of this package, adds to the options of a read or of a write.
+
+    `command` is the row-level command whose rows are written. `overwrite` has the conditions of the
+    rows that are replaced, as trees of `predicate.from_json`. `based_on` is the version that the
+    view has opened to which rows are written. With `lost`, the files of a table of the session
+    catalog were deleted. `call` is that of a table function: its `name`, and its `positional` and
+    `named` arguments. `identity` is that of the version that is read. With `again`, the request may
+    have been answered: the process that got it ended.
+    """
+
+    command: Command | None = None
+    overwrite: list[Json] | None = None
+    based_on: Base | None = None
+    lost: bool = False
+    call: dict[str, Json] | None = None
+    identity: str = ""
+    again: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Instructions:
+        """Those among these options. Raises UnsupportedFeatureError for those of another protocol."""
+        if INSTRUCTIONS not in options:
+            return cls()
+        given = _checked(options[INSTRUCTIONS])
+        for name, kind in (("command", Command), ("based_on", Base)):
+            if name in given:
+                given[name] = kind(**given[name])
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class CatalogRequest:
+    """A request to the catalog with these `settings`: an operation and its arguments.
+
+    The ids of its transactions are made of its `id`. With `again`, it may have been answered.
+    """
+
+    operation: str
+    settings: Mapping[str, str]
+    arguments: dict[str, Json]
+    id: str
+    again: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> CatalogRequest:
+        """The request in these options."""
+        given = _checked(options[REQUEST])
+        return cls(**given, again=Instructions.of(options).again)
+
+
+def answered(value: Json) -> StructType:
+    """The answer to a request: Spark gets it as the schema of the source, in the metadata of a column."""
+    return _answer({"value": value})
+
+
+def refused(kind: type[LanceError], message: str) -> StructType:
+    """The answer that is an error for which Spark has a class of its own."""
+    return _answer({"error": kind.__name__, "message": message})
+
+
+def _answer(answer: dict[str, Json]) -> StructType:
+    text = json.dumps({"protocol": PROTOCOL, **answer})
+    return StructType([StructField(ANSWER, StringType(), True, {ANSWER: text})])
+
+
+def _checked(text: str) -> dict[str, Json]:
+    given: dict[str, Json] = json.loads(text)
+    check_protocol(given.pop("protocol", None))
+    return given
+
+
+def carried(value: object) -> str:
+    """An object in JSON that the JVM hands on unread."""
+    return base64.b64encode(pickle.dumps(value)).decode()
+
+
+def handed_back(text: str) -> Any:
+    """The object of `carried`, or of a pickle that the JVM has put in this form."""
+    return pickle.loads(base64.b64decode(text))
+
+
+def of_user(options: Mapping[str, str]) -> dict[str, str]:
+    """The options without instructions."""
+    return {name: value for name, value in options.items() if name != INSTRUCTIONS}
+
+
+def identified(options: Mapping[str, str], identity: str) -> dict[str, str]:
+    """The options of a read of the version with this identity."""
+    instructions = {"protocol": PROTOCOL, "identity": identity}
+    return {**options, INSTRUCTIONS: json.dumps(instructions)}
 
 
 @dataclass
@@ -275,10 +418,11 @@ def kind_of(frame: bytes) -> type[Message]:
 
 
 def check_protocol(number: object) -> None:
-    """Raise UnsupportedFeatureError if the classes in Spark have another protocol."""
+    """Raise UnsupportedFeatureError if the classes in Spark have another protocol, or none (None)."""
     if number != PROTOCOL:
+        others = f"protocol {number}" if number is not None else "an older lance-spark"
         raise UnsupportedFeatureError(
-            f"Spark has the classes of protocol {number}, this Python has {PROTOCOL}: write the jar again "
+            f"Spark has the classes of {others}, this Python has protocol {PROTOCOL}: write the jar again "
             "(python -m lance_spark jar), and start Spark with it and with this version of lance-spark"
         )
 

@@ -21,10 +21,11 @@ from pyspark import cloudpickle
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.spark import protocol
-from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Message, Task
+from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Instructions, Message, Task
+from lance_spark.spark.read.request import Request
 from tests.spark.processes import ROOT
 
-DIGEST = "916060a9a1db1468"
+DIGEST = "fb37cacfa8c038a2"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -50,10 +51,17 @@ class Thing(protocol.Headed):
         return self._header
 
 
+def pickled(value: object, version: int = 5) -> bytes:
+    """The pickle that Spark makes."""
+    dumps: Callable[[object, int], bytes] = cloudpickle.dumps
+    return dumps(value, version)
+
+
 def listed() -> list[str]:
-    """All messages with the names and types of their fields."""
-    named = [[f"{f.name}: {f.type}" for f in dataclasses.fields(kind)] for kind in MESSAGES]  # type: ignore[arg-type]
-    return [f"{kind.KIND} {kind.__name__} {', '.join(fields)}" for kind, fields in zip(MESSAGES, named)]
+    """All messages, and what they have as JSON, with the names and types of their fields."""
+    values = [*MESSAGES, Request, Instructions, protocol.Command, protocol.Base, protocol.CatalogRequest]
+    kinds: list[Any] = [(getattr(value, "KIND", "JSON"), value) for value in values]
+    return [f"{kind} {value.__name__} {', '.join(f'{f.name}: {f.type}' for f in dataclasses.fields(value))}" for kind, value in kinds]
 
 
 def test_who_changes_a_message_raises_the_number_of_the_protocol() -> None:
@@ -78,7 +86,7 @@ def test_a_frame_that_is_cut_or_longer_is_refused(message: Message, data: st.Dat
 def test_a_message_of_another_protocol_is_refused_by_one_clear_error() -> None:
     frame = bytearray(Task(1, 2, 0, 0, 0, "").frame())
     frame[3] += 1
-    expected = rf"Spark has the classes of protocol {PROTOCOL + 1}, this Python has {PROTOCOL}: write the jar again"
+    expected = rf"Spark has the classes of protocol {PROTOCOL + 1}, this Python has protocol {PROTOCOL}: write the jar again"
     with pytest.raises(UnsupportedFeatureError, match=expected):
         protocol.unpacked(bytes(frame), b"")
     with pytest.raises(UnsupportedFeatureError, match=expected):
@@ -93,7 +101,7 @@ def test_other_bytes_are_no_message(frame: bytes) -> None:
 
 @given(MESSAGE.filter(lambda message: type(message).opened is Message.opened), st.binary())
 def test_an_object_with_a_header_is_pickled_as_it_is(header: Message, value: bytes) -> None:
-    for dumps in (pickle.dumps, cloudpickle.dumps):
+    for dumps in (pickle.dumps, pickled):
         found = pickle.loads(dumps(Thing(header, value)))
         assert (found.header(), found.value) == (header, value)
 
@@ -107,11 +115,11 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Run:
     javac = subprocess.run([ROOT / "scripts" / "javac"], check=True, capture_output=True, text=True).stdout.strip()
     classes, jars = tmp_path_factory.mktemp("classes"), Path(pyspark.__file__).parent / "jars"
     files = [*(ROOT / "lance_spark" / "spark" / "jvm" / "lancespark" / "protocol").glob("*.java"), ROOT / "tests/jvm/ProtocolMain.java"]
-    subprocess.run([javac, "-nowarn", "-cp", f"{jars}/*", "-d", classes, *files], check=True)
+    subprocess.run([javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *map(str, files)], check=True)
 
     def run(what: str, *data: bytes) -> list[str]:
         lines = "".join(base64.b64encode(each).decode() + "\n" for each in data)
-        command = [Path(javac).resolve().with_name("java"), "-cp", f"{classes}:{jars}/*", "lancespark.protocol.ProtocolMain", what]
+        command = [str(Path(javac).resolve().with_name("java")), "-cp", f"{classes}:{jars}/*", "lancespark.protocol.ProtocolMain", what]
         return subprocess.run(command, input=lines, check=True, capture_output=True, text=True).stdout.splitlines()
 
     return run
@@ -136,12 +144,12 @@ EXAMPLES: list[Message] = [
 def test_java_reads_headers_and_writes_what_python_reads(java: Run) -> None:
     """The headers are in front of bodies of all sizes, in the pickles of each pickler and protocol that Spark may use."""
     things = [Thing(header, b"LNC\x01\x01" * size) for header in EXAMPLES for size in (0, 2, 200, 14_000)]
-    pickles = [dumps(thing, version) for thing in things for dumps in (pickle.dumps, cloudpickle.dumps) for version in (4, 5)]
+    pickles = [dumps(thing, version) for thing in things for dumps in (pickle.dumps, pickled) for version in (4, 5)]
     expected = [thing.header() for thing in things for _ in range(4)]
     assert [_header(base64.b64decode(line)) for line in java("read", *pickles)] == expected
 
 
-def _header(pickled: bytes) -> Message:
+def _header(data: bytes) -> Message:
     """The header of a pickle that Java has written, whose body is 1, 2, 3."""
     called: list[Any] = []
 
@@ -150,7 +158,7 @@ def _header(pickled: bytes) -> Message:
             assert (module, name) == ("lance_spark.spark.protocol", "unpacked")
             return lambda frame, body: called.append((frame, body))
 
-    Unpickler(io.BytesIO(pickled)).load()
+    Unpickler(io.BytesIO(data)).load()
     ((frame, body),) = called
     assert body == b"\1\2\3"
     return protocol.kind_of(frame).read(frame)
@@ -158,13 +166,13 @@ def _header(pickled: bytes) -> Message:
 
 def test_java_reads_the_update_of_an_accumulator(java: Run) -> None:
     report = protocol.Read(1, 2, 3, 4, 5, 6, 7, 8)
-    (line,) = java("update", cloudpickle.dumps((protocol.ACCUMULATOR, report.frame()), 5))
+    (line,) = java("update", pickled((protocol.ACCUMULATOR, report.frame()), 5))
     assert _header(base64.b64decode(line)) == report
 
 
 def test_java_leaves_pickles_of_others_alone_and_refuses_other_protocols_and_cut_frames(java: Run) -> None:
     frame = Task(1, 2, 3, 4, 5, "x").frame()
-    whole = cloudpickle.dumps(Thing(Task(1, 2, 3, 4, 5, "x"), None), 5)
+    whole = pickled(Thing(Task(1, 2, 3, 4, 5, "x"), None), 5)
     other = whole.replace(frame, frame[:3] + bytes([PROTOCOL + 1]) + frame[4:])
     short = whole.replace(frame, frame[:-5] + b"\xff" * 5)
     strangers = [b"", b"\x80", whole[:40], pickle.dumps(b"LNC"), pickle.dumps([Thing(Task(1, 2, 3, 4, 5, ""), None)]), pickle.dumps(frame)]
@@ -180,6 +188,20 @@ class Scan:
     def bound(self, request: Any) -> Any:
         """The source for a request."""
         return request
+
+
+def test_instructions_are_read_from_one_option_and_those_of_another_protocol_are_refused() -> None:
+    given = {"protocol": PROTOCOL, "lost": True, "based_on": {"version": 3, "identity": "x"}, "overwrite": [["=", ["c", "id"]]]}
+    options = {"path": "t", protocol.INSTRUCTIONS: json.dumps(given)}
+    expected = Instructions(lost=True, based_on=protocol.Base(3, "x"), overwrite=[["=", ["c", "id"]]])
+    assert (Instructions.of(options), protocol.of_user(options)) == (expected, {"path": "t"})
+    assert Instructions.of({"path": "t"}) == Instructions()
+    assert Instructions.of(protocol.identified(options, "y")) == Instructions(identity="y")
+    for number in (PROTOCOL + 1, None):
+        with pytest.raises(UnsupportedFeatureError, match="write the jar again"):
+            Instructions.of({protocol.INSTRUCTIONS: json.dumps({**given, "protocol": number})})
+    with pytest.raises(UnsupportedFeatureError, match="Spark has the classes of an older lance-spark"):
+        protocol.CatalogRequest.of({protocol.REQUEST: json.dumps({"operation": "load", "settings": {}, "arguments": {}, "id": ""})})
 
 
 def test_python_opens_what_java_pickles(java: Run) -> None:

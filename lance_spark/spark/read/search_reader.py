@@ -6,7 +6,6 @@ run: then the planner runs them and asks again, and the search takes their resul
 
 from __future__ import annotations
 
-import base64
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.errors import LanceError
-from lance_spark.spark.protocol import Answer, Found, Headed
+from lance_spark.spark.protocol import Answer, Found, Headed, handed_back
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.outcome import value_or_error
 from lance_spark.table.scan.runner import Runner
@@ -101,7 +100,7 @@ class _Recorded:
             raise _WantedError([pickle.dumps((function, task)) for task in tasks])
         if len(known) != len(tasks):
             raise LanceError(f"a search has {len(tasks)} tasks, but had {len(known)} before: files of an index have changed; search again")
-        return [_value(pickle.loads(base64.b64decode(result))) for result in known]
+        return [_value(handed_back(result)) for result in known]
 
 
 def _value(result: Any) -> Any:

@@ -23,13 +23,12 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.schema.schema import quoted
+from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import SparkWriteOptions
-from lance_spark.spark.protocol import FewRows, Writer
+from lance_spark.spark.protocol import Command, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
-from lance_spark.spark.write.command import Command
-from lance_spark.spark.write.commit_again import Job, JobWriter
 from lance_spark.spark.write.writer import abort_job, no_message
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.column_files import ColumnFile, column_target, write_columns

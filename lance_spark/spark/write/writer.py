@@ -18,13 +18,12 @@ from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.columns.field_metadata import DECLARED_COLUMN
+from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import SparkWriteOptions
-from lance_spark.spark.protocol import FewRows, Writer
+from lance_spark.spark.protocol import DECLARED_COLUMN, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
-from lance_spark.spark.write.commit_again import Job, JobWriter
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.versions.snapshot import Snapshot

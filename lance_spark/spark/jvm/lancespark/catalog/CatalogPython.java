@@ -2,11 +2,12 @@ package lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import lancespark.core.Answers;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
+import lancespark.protocol.PickleWriter;
+import lancespark.protocol.Protocol;
 import lancespark.source.Source;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -24,7 +25,6 @@ import org.apache.spark.unsafe.Platform;
 public class CatalogPython {
   /** The name of the data source, as its Python class says. */
   static final String SOURCE = "lance catalog";
-  private static final String PICKLED_CLASS = "\u0080\u0002clance_spark.spark.catalog.source\nCatalogSource\n.";
   final Map settings;
 
   /** `settings` are those of the catalog. */
@@ -33,7 +33,7 @@ public class CatalogPython {
   /** The class of the data source, found in the same packages as the format lance. */
   private static UserDefinedPythonDataSource definition() {
     UserDefinedPythonDataSource known = Source.unopened().source();
-    return Answers.to(new UserDefinedPythonDataSource(known.createPythonFunction(PICKLED_CLASS.getBytes(StandardCharsets.ISO_8859_1))));
+    return Answers.to(new UserDefinedPythonDataSource(known.createPythonFunction(PickleWriter.named("lance_spark.spark.catalog.source", "CatalogSource"))));
   }
 
   /** A data source whose writer or reader serves a request. */
@@ -46,10 +46,10 @@ public class CatalogPython {
   }
 
   CaseInsensitiveStringMap options(String operation, ObjectNode arguments) {
-    ObjectNode request = Json.object().put("operation", operation).put("id", UUID.randomUUID().toString());
+    ObjectNode request = Json.object().put(Protocol.NUMBER, Protocol.VERSION).put("operation", operation).put("id", UUID.randomUUID().toString());
     request.set("settings", Json.texts(settings));
     request.set("arguments", arguments);
-    return new CaseInsensitiveStringMap(Collections.singletonMap("request", Json.text(request)));
+    return new CaseInsensitiveStringMap(Collections.singletonMap(Protocol.REQUEST, Json.text(request)));
   }
 
   /** The answer to a request about a table. */
@@ -68,7 +68,8 @@ public class CatalogPython {
   public JsonNode ask(String operation, ObjectNode arguments, Identifier id, String[] namespace) {
     PythonDataSourceCreationResult result =
         definition().createDataSourceInPython(SOURCE, options(operation, arguments), (scala.Option) scala.Option.empty());
-    JsonNode answer = Json.parse(result.schema().fields()[0].metadata().getString("answer"));
+    JsonNode answer = Json.parse(result.schema().fields()[0].metadata().getString(Protocol.ANSWER));
+    Protocol.check(Json.at(answer, Protocol.NUMBER).intValue());
     if (answer.has("error")) Platform.throwException(error(Json.at(answer, "error").asText(), Json.at(answer, "message").asText(), id, namespace));
     return Json.at(answer, "value");
   }

@@ -1,6 +1,8 @@
 package lancespark.planning;
 
+import com.fasterxml.jackson.databind.node.BooleanNode;
 import java.util.*;
+import lancespark.protocol.Instructions;
 import lancespark.protocol.MessageWriter;
 import lancespark.protocol.Protocol;
 import org.apache.spark.api.python.PythonFunction;
@@ -21,16 +23,13 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** A Python source whose requests on the driver all go to the same processes, see PlanningProcess. */
 class PlanningSource extends UserDefinedPythonDataSource {
-  /** The option of a request that may have been answered already (lance_spark.spark.source, lance_spark.spark.catalog.source). */
-  private static final String AGAIN = "__lance_again";
-
   PlanningSource(PythonFunction source) { super(source); }
 
   public PythonDataSourceCreationResult createDataSourceInPython(final String name, final CaseInsensitiveStringMap options, final scala.Option schema) {
     return (PythonDataSourceCreationResult) PlanningProcess.answer(new Question() {
       Object request(boolean isAgain) {
         Map all = new HashMap(options.asCaseSensitiveMap());
-        if (isAgain) all.put(AGAIN, "true");
+        if (isAgain) Instructions.put(all, Instructions.AGAIN, BooleanNode.TRUE);
         CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(all);
         return new UserDefinedPythonDataSourceRunner(dataSourceCls(), name, schema, CaseInsensitiveMap$.MODULE$.apply(scalaMap(given)));
       }

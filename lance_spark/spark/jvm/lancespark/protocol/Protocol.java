@@ -11,6 +11,12 @@ public final class Protocol {
   };
   /** The kind of a source that is a partitioned namespace. */
   public static final String PARTITIONED = "partitioned";
+  /** The option with a request to the catalog, and where its answer is in the metadata of a column. */
+  public static final String REQUEST = "request", ANSWER = "answer";
+  /** The key of the number of the protocol in instructions, requests and answers. */
+  public static final String NUMBER = "protocol";
+  /** In the metadata of a column of rows: a statement declares whether it is nullable. */
+  public static final String DECLARED = "__lance_declared";
   /** What Found says: the rows of a search, that a scan finds them, or that the partitions are its tasks. */
   public static final long ROWS = 0, BY_A_SCAN = 1, TASKS = 2;
   /** What Writer says of tasks that have few rows: that its commit writes them, or that it writes their delta rows. */
@@ -19,7 +25,7 @@ public final class Protocol {
   private Protocol() {}
 
   /** Fails if Python has another protocol. */
-  static void check(int python) {
+  public static void check(int python) {
     if (python == VERSION) return;
     throw new UnsupportedOperationException("Spark has the classes of protocol " + VERSION + ", Python has " + python
         + ": write the jar again (python -m lance_spark jar), and start Spark with it and with the lance-spark that wrote it");

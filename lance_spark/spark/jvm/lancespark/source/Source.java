@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.protocol.MessageWriter;
 import lancespark.protocol.Protocol;
@@ -18,14 +19,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
 public class Source {
-  /** The option with the call of a table function, see SearchFunction. */
-  public static final String CALL = "__lance_function";
   /** The option that reads changes instead of rows. */
   public static final String FEED = "readChangeFeed";
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
-  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known), as the call of a table function does. */
-  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", FEED, CALL };
+  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known). The call of a table function does so, too. */
+  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", FEED };
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;
   private final boolean isCatalogTable;
@@ -53,7 +52,7 @@ public class Source {
   /** True if the user's options choose rows by more than a condition, so that nothing that Spark pushes may come before them. */
   public boolean isCut() {
     for (int i = 0; i < CUTS.length; i++) if (options.containsKey(CUTS[i])) return true;
-    return false;
+    return Instructions.has(options, Instructions.CALL);
   }
 
   /** A new PythonDataSourceV2 that Spark has not opened. */

@@ -3,6 +3,8 @@ package lancespark.table;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Instructions;
+import lancespark.protocol.Json;
 import lancespark.scan.ColumnsBuilder;
 import lancespark.scan.LanceScanBuilder;
 import lancespark.scan.Request;
@@ -36,8 +38,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's table of a Python source, with push-down, metadata columns and row-level commands. */
 public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
-  /** The option with the version that a write is based on, and its identity (lance_spark.spark.source). */
-  private static final String BASED_ON = "__lance_based_on";
   /** The options of a reader that select a version. Spark itself loads a table by versionAsOf and timestampAsOf. */
   private static final String[] VERSIONS = { "version", "tag", "branch", "timestamp", "asof" };
   private final PythonTable inner;
@@ -140,7 +140,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
       Source source = source(options);
       if (!source.isOpen() || source.version() == 0) return options;
       Map all = new HashMap(options.asCaseSensitiveMap());
-      all.put(BASED_ON, source.version() + " " + source.identity());
+      Instructions.put(all, Instructions.BASED_ON, source.noteVersion(Json.object()));
       return new CaseInsensitiveStringMap(all);
     } catch (Exception e) {
       throw new IllegalStateException(e);

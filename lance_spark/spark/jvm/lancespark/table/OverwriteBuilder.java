@@ -3,6 +3,7 @@ package lancespark.table;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
+import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.scan.PlanJson;
 import lancespark.source.RowsInfo;
@@ -17,8 +18,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A write that may replace all rows, or those that fulfil conditions. */
 public class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
-  /** Python takes the conditions from this option. See lance_spark.spark.source. */
-  private static final String OPTION = "__lance_overwrite";
   /** The option of a write whose value `false` keeps the columns, with all that is declared about them. */
   public static final String KEEPS_COLUMNS = "overwriteSchema";
   /** The option that replaces only the partitions that have new rows, which a namespace may have and a table has not. */
@@ -53,7 +52,7 @@ public class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
   public Write build() {
     if (conditions == null && !isTruncating) return table.plainBuilder(info).build();
     Map options = new HashMap(info.options().asCaseSensitiveMap());
-    if (conditions != null) options.put(OPTION, Json.text(json(conditions)));
+    if (conditions != null) Instructions.put(options, Instructions.OVERWRITE, json(conditions));
     else if (isDynamic) options.put(DYNAMIC, "dynamic");
     // INSERT OVERWRITE replaces rows. The statements that replace columns, too, do not come here.
     else if (!info.options().containsKey(KEEPS_COLUMNS)) options.put(KEEPS_COLUMNS, "false");
