@@ -17,7 +17,7 @@ from lance_spark.errors import InvalidOptionError, TableNotFoundError, Unsupport
 from lance_spark.predicate.tree import Predicate
 from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
-from lance_spark.spark.protocol import Source
+from lance_spark.spark.protocol import PARTITIONED, Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -118,7 +118,7 @@ class OpenedNamespace:
     @property
     def header(self) -> Source:
         # A row-level command, and a write by a view, refer to the version of a table.
-        return Source(0, "", "partitioned", 0)
+        return Source(0, "", PARTITIONED, 0)
 
     @property
     def shape(self) -> Snapshot:

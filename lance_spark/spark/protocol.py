@@ -223,14 +223,22 @@ LAYOUTS = {
 }
 """The types of the fields of each kind: q for an integer, s for text, b for bytes, j for JSON."""
 
-REQUEST, ANSWER = "request", "answer"
-"""The option with a request to the catalog, and where its answer is in the metadata of a column."""
+# The names that Names.java has, too. Those of tables are owned by modules below: a test compares them.
+FORMAT, CATALOG_FORMAT, METADATA_FORMAT = "lance", "lance catalog", "lance_metadata"
+"""The formats. Those of catalogs and of metadata tables are for catalogs alone."""
 INSTRUCTIONS = "__lance"
 """The option with `Instructions`, beside those of the user."""
-STATEMENT = "statement"
-"""The transaction property with the id of a row-level command."""
+REQUEST, ANSWER = "request", "answer"
+"""The option with a request to the catalog, and where its answer is in the metadata of a column."""
+NUMBER = "protocol"
+"""The key of the number of the protocol in instructions, requests and answers."""
 DECLARED_COLUMN = "__lance_declared"
 """In the metadata of a column of rows: a statement declares whether it is nullable."""
+ROW_OPERATION = "__row_operation"
+"""The column of Spark's delta rows that says what happens to a row."""
+PARTITIONED = "partitioned"
+"""The kind of a source that is a partitioned namespace."""
+
 ACCUMULATOR = -0x6C616E63
 """The number of the accumulator of `Read`. Spark's own are positive, and profilers have small negative ones."""
 
@@ -262,6 +270,9 @@ class Command:
     repeats: bool = False
     assigned: tuple[str, ...] = ()
 
+    STATEMENT: ClassVar = "statement"
+    """The property of the transaction with the id."""
+
     @property
     def truncated(self) -> Base | None:
         """The version that a view has opened whose rows are all deleted."""
@@ -271,7 +282,7 @@ class Command:
     @property
     def properties(self) -> dict[str, str]:
         """What the command notes in its transaction."""
-        return {STATEMENT: self.statement, "command": self.kind}
+        return {self.STATEMENT: self.statement, "command": self.kind}
 
 
 @dataclass(frozen=True)
@@ -337,13 +348,13 @@ def refused(kind: type[LanceError], message: str) -> StructType:
 
 
 def _answer(answer: dict[str, Json]) -> StructType:
-    text = json.dumps({"protocol": PROTOCOL, **answer})
+    text = json.dumps({NUMBER: PROTOCOL, **answer})
     return StructType([StructField(ANSWER, StringType(), True, {ANSWER: text})])
 
 
 def _checked(text: str) -> dict[str, Json]:
     given: dict[str, Json] = json.loads(text)
-    check_protocol(given.pop("protocol", None))
+    check_protocol(given.pop(NUMBER, None))
     return given
 
 
@@ -364,7 +375,7 @@ def of_user(options: Mapping[str, str]) -> dict[str, str]:
 
 def identified(options: Mapping[str, str], identity: str) -> dict[str, str]:
     """The options of a read of the version with this identity."""
-    instructions = {"protocol": PROTOCOL, "identity": identity}
+    instructions = {NUMBER: PROTOCOL, "identity": identity}
     return {**options, INSTRUCTIONS: json.dumps(instructions)}
 
 

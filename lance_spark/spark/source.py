@@ -37,7 +37,7 @@ from lance_spark.spark.columns.types import promised, stored, to_spark
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options.known import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
-from lance_spark.spark.protocol import Base, Command, Headed, Instructions, Json, Source, of_user
+from lance_spark.spark.protocol import FORMAT, Base, Command, Headed, Instructions, Json, Source, of_user
 from lance_spark.spark.read.column_lists import ColumnLists
 from lance_spark.spark.read.reader import LanceReader, Partitioning
 from lance_spark.spark.read.request import Request
@@ -93,7 +93,7 @@ class LanceDataSource(Headed, DataSource):
     @classmethod
     def name(cls) -> str:
         """The name of the format."""
-        return "lance"
+        return FORMAT
 
     @brief_errors()
     def schema(self) -> StructType:

@@ -3,14 +3,16 @@ package lancespark.protocol;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.reflect.Field;
 import java.util.Base64;
 
 /** The Java half of tests/spark/test_protocol.py. Its argument says what it does; each line that it reads is bytes in base64, and has an answer. */
 public final class ProtocolMain {
   private ProtocolMain() {}
 
-  public static void main(String[] arguments) throws IOException {
+  public static void main(String[] arguments) throws IOException, IllegalAccessException {
     if (arguments[0].equals("list")) list();
+    if (arguments[0].equals("names")) for (Field name : Names.class.getFields()) System.out.println(name.getName() + " = " + name.get(null));
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       System.out.println(answer(arguments[0], Base64.getDecoder().decode(line)));

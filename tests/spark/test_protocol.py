@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import importlib.util
 import io
 import json
 import pickle
@@ -20,13 +21,44 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
+from lance_spark.metadata.operations import CONSTRAINT
+from lance_spark.metadata.row_columns import RESERVED
+from lance_spark.predicate.text_match import TEXT_FUNCTIONS
 from lance_spark.spark import protocol
+from lance_spark.spark.catalog import definition
+from lance_spark.spark.catalog.source import CatalogSource
+from lance_spark.spark.columns.types import FIXED_SIZE
+from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
 from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Instructions, Message, Task
 from lance_spark.spark.read.request import Request
-from tests.spark.processes import ROOT
+from lance_spark.table.compaction import clustered
+from lance_spark.table.write.properties import KNOWN
+from tests.spark.processes import ROOT, START, run
 
-DIGEST = "fb37cacfa8c038a2"
+DIGEST = "4e8ee23b513ed5ba"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
+
+NAMES = {
+    "CATALOG_MODULE": CatalogSource.__module__,
+    "CATALOG_CLASS": CatalogSource.__name__,
+    "WORKER_DAEMON": "lance_spark.spark.daemon",
+    "PLANNING_DAEMON": "lance_spark.spark.workers.planning_daemon",
+    "PLANNING_MODULE": "pyspark_lance.planning",
+    "ROW_ID": "_rowid",
+    "ROW_ADDRESS": "_rowaddr",
+    "TABLE_PROPERTY": "tblproperties.",
+    "CLUSTERING": clustered.CONFIG,
+    "CONSTRAINT": CONSTRAINT,
+    "PRIMARY_KEY": definition._KEY,
+    "WRITTEN": "lance_spark.written",
+    "CHANGE_FEED": "readChangeFeed",
+    "OVERWRITE_SCHEMA": "overwriteSchema",
+    "OVERWRITE_MODE": "partitionOverwriteMode",
+    "MATCH": "lance_match",
+    "MATCH_PHRASE": "lance_match_phrase",
+    "FIXED_SIZE": FIXED_SIZE,
+}
+"""The names of Names.java that are not in protocol.py: modules, and what belongs to tables and options."""
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 VALUES = {
@@ -58,10 +90,16 @@ def pickled(value: object, version: int = 5) -> bytes:
 
 
 def listed() -> list[str]:
-    """All messages, and what they have as JSON, with the names and types of their fields."""
+    """All messages, and what they have as JSON, with the names and types of their fields; and all names."""
     values = [*MESSAGES, Request, Instructions, protocol.Command, protocol.Base, protocol.CatalogRequest]
     kinds: list[Any] = [(getattr(value, "KIND", "JSON"), value) for value in values]
-    return [f"{kind} {value.__name__} {', '.join(f'{f.name}: {f.type}' for f in dataclasses.fields(value))}" for kind, value in kinds]
+    messages = [f"{kind} {value.__name__} {', '.join(f'{f.name}: {f.type}' for f in dataclasses.fields(value))}" for kind, value in kinds]
+    return [*messages, *(f"{name} {value}" for name, value in sorted(names().items()))]
+
+
+def names() -> dict[str, str]:
+    """All names that Java has, too."""
+    return {name: value for name, value in vars(protocol).items() if name.isupper() and isinstance(value, str)} | NAMES
 
 
 def test_who_changes_a_message_raises_the_number_of_the_protocol() -> None:
@@ -107,27 +145,52 @@ def test_an_object_with_a_header_is_pickled_as_it_is(header: Message, value: byt
 
 
 Run = Callable[..., list[str]]
+JARS = Path(pyspark.__file__).parent / "jars"
+SOURCES = ROOT / "lance_spark" / "spark" / "jvm" / "lancespark" / "protocol"
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs tests/jvm/ProtocolMain.java: an argument that says what to do, and bytes; the lines of its answer."""
-    javac = subprocess.run([ROOT / "scripts" / "javac"], check=True, capture_output=True, text=True).stdout.strip()
-    classes, jars = tmp_path_factory.mktemp("classes"), Path(pyspark.__file__).parent / "jars"
-    files = [*(ROOT / "lance_spark" / "spark" / "jvm" / "lancespark" / "protocol").glob("*.java"), ROOT / "tests/jvm/ProtocolMain.java"]
-    subprocess.run([javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *map(str, files)], check=True)
+def javac() -> str:
+    """The compiler."""
+    return subprocess.run([ROOT / "scripts" / "javac"], check=True, capture_output=True, text=True).stdout.strip()
 
-    def run(what: str, *data: bytes) -> list[str]:
+
+def compiled(javac: str, into: Path, *files: Path) -> Path:
+    """The folder with the classes of these files."""
+    subprocess.run([javac, "-nowarn", "-cp", f"{JARS}/*", "-d", str(into), *map(str, files)], check=True)
+    return into
+
+
+@pytest.fixture(scope="module")
+def java(javac: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs tests/jvm/ProtocolMain.java: an argument that says what to do, and bytes; the lines of its answer."""
+    classes = compiled(javac, tmp_path_factory.mktemp("classes"), *SOURCES.glob("*.java"), ROOT / "tests/jvm/ProtocolMain.java")
+
+    def answers(what: str, *data: bytes) -> list[str]:
         lines = "".join(base64.b64encode(each).decode() + "\n" for each in data)
-        command = [str(Path(javac).resolve().with_name("java")), "-cp", f"{classes}:{jars}/*", "lancespark.protocol.ProtocolMain", what]
+        command = [str(Path(javac).resolve().with_name("java")), "-cp", f"{classes}:{JARS}/*", "lancespark.protocol.ProtocolMain", what]
         return subprocess.run(command, input=lines, check=True, capture_output=True, text=True).stdout.splitlines()
 
-    return run
+    return answers
 
 
 def test_java_has_the_same_number_and_messages(java: Run) -> None:
     mine = [f"{kind.KIND} {kind.__name__} {protocol.LAYOUTS[kind.KIND]}" for kind in MESSAGES]
     assert java("list") == [str(PROTOCOL), *mine]
+
+
+def test_java_has_the_same_names(java: Run) -> None:
+    assert dict(line.split(" = ") for line in java("names")) == names()
+
+
+def test_python_knows_the_names_that_others_own() -> None:
+    for module in ("WORKER_DAEMON", "PLANNING_DAEMON", "PLANNING_MODULE"):
+        assert importlib.util.find_spec(NAMES[module]) is not None
+    assert {NAMES["ROW_ID"], NAMES["ROW_ADDRESS"]} <= RESERVED
+    assert {NAMES["MATCH"], NAMES["MATCH_PHRASE"]} <= TEXT_FUNCTIONS.keys()
+    assert {NAMES["CLUSTERING"], NAMES["PRIMARY_KEY"], NAMES["WRITTEN"]} <= set(KNOWN)
+    ReadOptions.parse({"path": "t", NAMES["CHANGE_FEED"]: "true", NAMES["TABLE_PROPERTY"] + "comment": "x"})
+    SparkWriteOptions.parse({"path": "t", NAMES["OVERWRITE_SCHEMA"]: "true", NAMES["OVERWRITE_MODE"]: "dynamic"})
 
 
 EXAMPLES: list[Message] = [
@@ -209,3 +272,26 @@ def test_python_opens_what_java_pickles(java: Run) -> None:
     assert pickle.loads(base64.b64decode(line)) == {"limit": 3}
     assert Bound.read(Bound({"limit": 3}).frame()).request == json.loads('{"limit": 3}')
     assert protocol.unpacked(Few(*range(8)).frame(), b"rows").rows == b"rows"
+
+
+SCRIPT = """
+spark = builder.master("local[1]").config("spark.driver.extraClassPath", sys.argv[1]).getOrCreate()
+try:
+    lance_spark.enable(spark)
+except lance_spark.errors.UnsupportedFeatureError as e:
+    print(e)
+"""
+
+
+@pytest.mark.parametrize(("number", "found"), [(PROTOCOL + 1, f"protocol {PROTOCOL + 1}"), (None, "an older lance-spark")])
+def test_a_jar_of_another_version_is_refused(javac: str, tmp_path: Path, number: int | None, found: str) -> None:
+    planner = tmp_path / "LancePlanner.java"
+    planner.write_text("package lancespark; public class LancePlanner {}")
+    files = [planner]
+    if number is not None:
+        text = (SOURCES / "Protocol.java").read_text()
+        files.append(tmp_path / "Protocol.java")
+        files[-1].write_text(text.replace(f"VERSION = {PROTOCOL};", f"VERSION = {number};"))
+    classes = compiled(javac, tmp_path / "classes", *files)
+    expected = f"Spark has the classes of {found}, this Python has protocol {PROTOCOL}: write the jar again"
+    assert expected in run(START + SCRIPT, str(classes))

@@ -29,7 +29,7 @@ from lance_spark.spark.again import Asked
 from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.protocol import DECLARED_COLUMN, CatalogRequest, answered, refused
+from lance_spark.spark.protocol import CATALOG_FORMAT, DECLARED_COLUMN, CatalogRequest, answered, refused
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.write.writer import LanceWriter
 
@@ -90,7 +90,7 @@ class CatalogSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name, which no user needs."""
-        return "lance catalog"
+        return CATALOG_FORMAT
 
     @brief_errors()
     def schema(self) -> StructType:

@@ -26,7 +26,7 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import SparkWriteOptions
-from lance_spark.spark.protocol import Command, FewRows, Writer
+from lance_spark.spark.protocol import ROW_OPERATION, Command, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
 from lance_spark.spark.write.writer import abort_job, no_message
@@ -46,7 +46,6 @@ from lance_spark.table.write.new_schema import with_properties
 from lance_spark.table.write.nullability import loosened
 from lance_spark.table.write.write import discard_job, rewrite_target
 
-_SPARK_OPERATION = "__row_operation"
 _NOT_VALUES = ("_rowaddr", OPERATION)
 ADD_COLUMNS, UPDATE_COLUMNS = "ADD COLUMNS", "UPDATE COLUMNS"
 """The kinds of commands that write columns of rows in place."""
@@ -269,8 +268,8 @@ def _message(clock: WriteClock, part: DeltaPart) -> RowLevelMessage:
 def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The delta rows of a batch, whose operation has a name of Spark's. It leaves out the operation if a MERGE only inserts rows."""
     names = batch.schema.names
-    if _SPARK_OPERATION in names:
-        return batch.rename_columns([OPERATION if name == _SPARK_OPERATION else name for name in names])
+    if ROW_OPERATION in names:
+        return batch.rename_columns([OPERATION if name == ROW_OPERATION else name for name in names])
     return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
 
 

@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Names;
 import lancespark.protocol.Protocol;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -25,8 +26,6 @@ final class FewRows {
   private static final long ROW_BYTES = 1 << 10;
   /** In the order of the message Few. */
   private static final int NUMBERS = 8, ROWS_AT = 2, DELETED_AT = 5, INSERTED_AT = 7;
-  /** The column of Spark's delta rows with numbers from 1 on: delete, update, insert, insert again. If a MERGE only inserts rows, it is not there. */
-  private static final String OPERATION = "__row_operation";
   private final List rows = new ArrayList();
   private final Iterator rest;
   private final boolean all;
@@ -63,7 +62,7 @@ final class FewRows {
   /** The rows, and the files that they will be in. Of delta rows, updated ones are in one file, inserted ones in another, deleted ones in none. */
   private MessageWriter report(StructType schema, boolean areChanges) {
     long[] numbers = new long[NUMBERS];
-    int operation = Arrays.asList(schema.fieldNames()).indexOf(OPERATION);
+    int operation = Arrays.asList(schema.fieldNames()).indexOf(Names.ROW_OPERATION);
     for (int i = 0; areChanges && i < rows.size(); i++) {
       int kind = operation < 0 ? INSERTED_AT : ((InternalRow) rows.get(i)).getInt(operation);
       numbers[Math.min(DELETED_AT + kind - 1, INSERTED_AT)]++;

@@ -9,14 +9,6 @@ public final class Protocol {
   static final String[] MESSAGES = {
     "Source qssq", "Task qqqqqs", "Found qb", "Steps jb", "Read qqqqqqqq", "Writer q", "Written qqqqqqqq", "Bound j", "Few qqqqqqqq", "Again "
   };
-  /** The kind of a source that is a partitioned namespace. */
-  public static final String PARTITIONED = "partitioned";
-  /** The option with a request to the catalog, and where its answer is in the metadata of a column. */
-  public static final String REQUEST = "request", ANSWER = "answer";
-  /** The key of the number of the protocol in instructions, requests and answers. */
-  public static final String NUMBER = "protocol";
-  /** In the metadata of a column of rows: a statement declares whether it is nullable. */
-  public static final String DECLARED = "__lance_declared";
   /** What Found says: the rows of a search, that a scan finds them, or that the partitions are its tasks. */
   public static final long ROWS = 0, BY_A_SCAN = 1, TASKS = 2;
   /** What Writer says of tasks that have few rows: that its commit writes them, or that it writes their delta rows. */

@@ -7,6 +7,7 @@ import lancespark.core.SparkInternals;
 import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Names;
 import lancespark.protocol.Protocol;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Batch;
@@ -19,12 +20,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
 public class Source {
-  /** The option that reads changes instead of rows. */
-  public static final String FEED = "readChangeFeed";
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
   /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known). The call of a table function does so, too. */
-  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", FEED };
+  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", Names.CHANGE_FEED };
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;
   private final boolean isCatalogTable;
@@ -58,7 +57,7 @@ public class Source {
   /** A new PythonDataSourceV2 that Spark has not opened. */
   public static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new FormatSource();
-    source.setShortName(Session.FORMAT);
+    source.setShortName(Names.FORMAT);
     return source;
   }
 
@@ -118,7 +117,7 @@ public class Source {
   /** True for a partitioned namespace. */
   public boolean isPartitioned() {
     try {
-      return pinned().kind.equals(Protocol.PARTITIONED);
+      return pinned().kind.equals(Names.PARTITIONED);
     } catch (Exception e) {
       return false;
     }
@@ -139,5 +138,5 @@ public class Source {
   }
 
   /** True for Spark's table of the format. */
-  public static boolean isOf(Table table) { return table instanceof PythonTable && table.name().equalsIgnoreCase(Session.FORMAT); }
+  public static boolean isOf(Table table) { return table instanceof PythonTable && table.name().equalsIgnoreCase(Names.FORMAT); }
 }

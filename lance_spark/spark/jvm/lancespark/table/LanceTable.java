@@ -5,6 +5,7 @@ import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.scan.ColumnsBuilder;
 import lancespark.scan.LanceScanBuilder;
 import lancespark.scan.Request;
@@ -77,7 +78,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
 
   public static PythonTable python(CaseInsensitiveStringMap options) {
     PythonDataSourceV2 source = Source.unopened();
-    return new PythonTable(source, Session.FORMAT, source.inferSchema(options));
+    return new PythonTable(source, Names.FORMAT, source.inferSchema(options));
   }
 
   /** The same relation over LanceTable. */

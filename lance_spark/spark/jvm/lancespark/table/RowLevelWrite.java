@@ -2,9 +2,9 @@ package lancespark.table;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.Session;
 import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.NoRows;
 import lancespark.source.RowsInfo;
 import lancespark.source.Source;
@@ -31,7 +31,7 @@ public class RowLevelWrite implements Write {
     Map all = new HashMap(options);
     Instructions.put(all, Instructions.COMMAND, command);
     LogicalWriteInfo info = new RowsInfo(new CaseInsensitiveStringMap(all), rows, command.get("statement").asText());
-    this.inner = new PythonWrite(Source.unopened(), Session.FORMAT, info, false);
+    this.inner = new PythonWrite(Source.unopened(), Names.FORMAT, info, false);
   }
 
   public String description() { return "lance " + command.get("kind").asText(); }

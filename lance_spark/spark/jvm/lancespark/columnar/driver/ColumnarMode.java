@@ -37,7 +37,7 @@ public class ColumnarMode extends HandOver {
     "columnar/BatchMemory", "columnar/ColumnarReader", "columnar/ColumnarReaderFactory", "columnar/FewRows", "columnar/FewRows$Chain",
     "columnar/FlatVector", "columnar/FlatVectors", "columnar/PythonBatches", "columnar/PythonTask", "columnar/PythonWriter",
     "columnar/PythonWriterFactory", "columnar/ReportingReader", "columnar/ReportingReaderFactory", "columnar/RowParts", "columnar/RowParts$Part",
-    "columnar/TaskMemory", "columnar/TaskValue", "columnar/WorkerReport", "protocol/Message", "protocol/MessageWriter", "protocol/PickleReader",
+    "columnar/TaskMemory", "columnar/TaskValue", "columnar/WorkerReport", "protocol/Message", "protocol/MessageWriter", "protocol/Names", "protocol/PickleReader",
     "protocol/PickleWriter", "protocol/Protocol"
   };
   private static final Set shipped = new HashSet();
