@@ -1,6 +1,7 @@
-"""Requests that are asked again, because the process that was asked first ended before it answered: what has been done is not done twice.
+"""Requests that are asked again, because the process that was asked first ended.
 
-The ids of the transactions of a request are made of its own id, so that a version that it has made is found.
+What it has done before it ended is not done twice. The ids of the transactions of a request are
+made of its own id, so that a version that it has made is found.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ from lance_spark.table.versions.snapshot import Snapshot, latest_version, reopen
 
 @dataclass(frozen=True)
 class Asked:
-    """The id of a request, of which the ids of its transactions are made, and whether it was asked before."""
+    """The id of a request, of which its transactions have theirs, and whether it is asked again."""
 
     request: str
     is_again: bool = False
 
     def base(self, latest: Snapshot) -> Snapshot:
-        """The version on which a change is based. If the request has changed the table, the change is made of the version before.
+        """The version on which a change is based.
+
+        If the request has changed the table, the change is made of the version before.
 
         It then ends with the versions that are there, because its transactions have their ids.
         """
-        if not self.is_again or not (found := landed_before(latest.store, self.request, latest.version)):
+        if not self.is_again:
+            return latest
+        found = landed_before(latest.store, self.request, latest.version)
+        if not found:
             return latest
         replay(self.request, [each.uuid for each in found])
         return reopened(latest, found[0].version - 1)
@@ -48,7 +54,10 @@ NEVER = Asked("")
 
 @dataclass(frozen=True)
 class Job:
-    """The write of one job to the table at `store`, after the version `since`: the ids of its transactions are those of `request`."""
+    """The write of one job to the table at `store`, after the version `since`.
+
+    The ids of its transactions are those of `request`.
+    """
 
     store: Store
     since: int

@@ -1,12 +1,14 @@
-"""What this package and the classes of lancespark in Spark's JVM tell each other: every message, and every name that both know.
+"""What this package and the classes in Spark's JVM tell each other, and the names of both.
 
 Their half is the Java package lancespark.protocol. No other file packs or unpacks for the JVM.
 
-A message is a frame: "LNC", the number of the protocol and the kind, a byte each, and the fields in order. An integer is signed, of
-8 bytes, little endian. Text (UTF-8), JSON and bytes have 4 bytes with their size before them.
+A message is a frame: "LNC", the number of the protocol and the kind, a byte each, and the fields in
+order. An integer is signed, of 8 bytes, little endian. Text (UTF-8), JSON and bytes have 4 bytes
+with their size before them.
 
-Spark carries objects of Python as pickles. One that the JVM looks at is pickled as a call of `unpacked(frame, body)`: so its frame is
-at the begin, where PickleReader.java finds it without a search. The JVM makes pickles of the same form, see PickleWriter.java.
+Spark carries objects of Python as pickles. One that the JVM looks at is pickled as a call of
+`unpacked(frame, body)`: so its frame is at the begin, where PickleReader.java finds it without a
+search. The JVM makes pickles of the same form, see PickleWriter.java.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
 PROTOCOL = 1
-"""The number of the protocol, which Protocol.java has, too. Who changes a message or a name raises it."""
+"""The number of the protocol, which Protocol.java has, too.
+
+Who changes a message or a name raises it.
+"""
 
 _HEAD = struct.Struct("<3sBB")
 _MAGIC = b"LNC"
@@ -54,16 +59,17 @@ class Message:
     def read(cls, frame: bytes) -> Self:
         """The message of a frame. Raises UnsupportedFeatureError for one of another protocol."""
         if kind_of(frame) is not cls:
-            raise LanceError(f"expected the message {cls.__name__} of Spark's classes, found another one")
+            raise LanceError(f"expected the message {cls.__name__}, found another one")
         values, at = [], _HEAD.size
         try:
             for code in LAYOUTS[cls.KIND]:
                 value, at = _field(code, frame, at)
                 values.append(value)
         except (struct.error, ValueError) as e:
-            raise LanceError(f"the message {cls.__name__} of Spark's classes is damaged: {e}") from None
+            raise LanceError(f"the message {cls.__name__} is damaged: {e}") from None
         if at != len(frame):
-            raise LanceError(f"the message {cls.__name__} of Spark's classes has {len(frame) - at} bytes more than its fields")
+            more = len(frame) - at
+            raise LanceError(f"the message {cls.__name__} has {more} bytes more than its fields")
         return cls(*values)
 
     def opened(self, body: bytes) -> Any:
@@ -73,9 +79,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Source(Message):
-    """The header of a data source: the version that it has pinned (0: there is no table yet) and its identity.
+    """The header of a data source: the version that it has pinned, and its identity.
 
-    `kind` is that of the table: "table", or "partitioned" for a namespace. `has_log` is 1 if rows of a write-ahead log are read, too.
+    The version is 0 if there is no table yet. `kind` is that of the table: "table", or
+    "partitioned" for a namespace. `has_log` is 1 if rows of a write-ahead log are read, too.
     """
 
     KIND = 1
@@ -89,8 +96,9 @@ class Source(Message):
 class Task(Message):
     """The header of a partition of a scan: what its task reads at most, in `rows` and `bytes`.
 
-    Of a partitioned namespace, `tables_read` of its `tables` are read. `skipped` fragments are read by no task of the scan. `indexes`
-    names the indexes that planning used, and the rows that they leave.
+    Of a partitioned namespace, `tables_read` of its `tables` are read. `skipped` fragments are read
+    by no task of the scan. `indexes` names the indexes that planning used, and the rows that they
+    leave.
     """
 
     KIND = 2
@@ -104,7 +112,9 @@ class Task(Message):
 
 @dataclass(frozen=True)
 class Found(Message):
-    """The header of the answer to a search: `rows` (`ROWS`), or that a scan finds them, or that the partitions are tasks of the search.
+    """The header of the answer to a search.
+
+    It is `rows` (`ROWS`), or that a scan finds them, or that the partitions are its tasks.
 
     The rows are an Arrow stream.
     """
@@ -121,8 +131,8 @@ class Found(Message):
 class Steps(Message):
     """The header of the answer to a join by nearness.
 
-    `about` has the `groups`, the type of the elements of a `vector`, what is `told`, and for each of the `steps` its name, schema and
-    number of bytes in `functions`.
+    `about` has the `groups`, the type of the elements of a `vector`, what is `told`, and for each
+    of the `steps` its name, schema and number of bytes in `functions`.
     """
 
     KIND = 4
@@ -147,7 +157,10 @@ class Read(Message):
 
 @dataclass(frozen=True)
 class Writer(Message):
-    """The header of a writer: whether its commit writes the rows of tasks that have few: no, or `ROWS`, or rows of `CHANGES`."""
+    """The header of a writer: whether its commit writes the rows of tasks that have few.
+
+    It writes none, or `ROWS`, or the delta rows of a command (`CHANGES`).
+    """
 
     KIND = 6
     NONE: ClassVar = 0
@@ -158,7 +171,10 @@ class Writer(Message):
 
 @dataclass(frozen=True)
 class Written(Message):
-    """The header of a commit message: what a task has written, and the rows that a row-level command changes. Times are nanoseconds."""
+    """The header of a commit message: what a task has written.
+
+    The last three are numbers of rows that a row-level command changes. Times are nanoseconds.
+    """
 
     KIND = 7
     files: int
@@ -185,7 +201,7 @@ class Bound(Message):
 
 @dataclass(frozen=True)
 class Few(Written):
-    """The rows of a task that has few, in Arrow's stream format (empty: none), as its commit message."""
+    """The commit message of a task that has few rows: these, as an Arrow stream (empty: none)."""
 
     KIND = 9
 
@@ -196,7 +212,7 @@ class Few(Written):
 
 @dataclass(frozen=True)
 class Again(Message):
-    """The pickle of a writer whose commit is asked for again: the process that got it ended before it answered."""
+    """The pickle of a writer whose commit is asked for again: the process that got it ended."""
 
     KIND = 10
 
@@ -218,12 +234,10 @@ MESSAGES: tuple[type[Message], ...] = (
     Again,
 )
 _BY_KIND = {message.KIND: message for message in MESSAGES}
-LAYOUTS = {
-    kind: "".join(_CODES[str(field.type)] for field in dataclasses.fields(cast("Any", message))) for kind, message in _BY_KIND.items()
-}
+LAYOUTS = {message.KIND: "".join(_CODES[str(field.type)] for field in dataclasses.fields(cast("Any", message))) for message in MESSAGES}
 """The types of the fields of each kind: q for an integer, s for text, b for bytes, j for JSON."""
 
-# The names that Names.java has, too. Those of tables are owned by modules below: a test compares them.
+# The names that Names.java has, too. It has more, of modules and of tables: a test compares them.
 FORMAT, CATALOG_FORMAT, METADATA_FORMAT = "lance", "lance catalog", "lance_metadata"
 """The formats. Those of catalogs and of metadata tables are for catalogs alone."""
 INSTRUCTIONS = "__lance"
@@ -240,12 +254,15 @@ PARTITIONED = "partitioned"
 """The kind of a source that is a partitioned namespace."""
 
 ACCUMULATOR = -0x6C616E63
-"""The number of the accumulator of `Read`. Spark's own are positive, and profilers have small negative ones."""
+"""The number of the accumulator of `Read`.
+
+Spark's own are positive, and profilers have small negative ones.
+"""
 
 
 @dataclass(frozen=True)
 class Base:
-    """The version of a table that a view has opened, and its identity (see `table.versions.identity`)."""
+    """The version that a view has opened, and its identity (see `table.versions.identity`)."""
 
     version: int
     identity: str
@@ -307,7 +324,7 @@ class Instructions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Instructions:
-        """Those among these options. Raises UnsupportedFeatureError for those of another protocol."""
+        """Those among these options. Raises UnsupportedFeatureError if their protocol differs."""
         if INSTRUCTIONS not in options:
             return cls()
         given = _checked(options[INSTRUCTIONS])
@@ -338,7 +355,7 @@ class CatalogRequest:
 
 
 def answered(value: Json) -> StructType:
-    """The answer to a request: Spark gets it as the schema of the source, in the metadata of a column."""
+    """The answer to a request, which Spark gets as a schema: in the metadata of a column."""
     return _answer({"value": value})
 
 
@@ -394,7 +411,7 @@ class Headed:
         raise NotImplementedError
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes, bytes]]:
-        # Spark's pickler is slow where it meets classes and functions: a scan may have 100,000 tasks.
+        # Spark's pickler is slow with classes and functions: a scan may have 100,000 tasks.
         return unpacked, (self.header().frame(), pickle.dumps((type(self), self.__getstate__())))
 
 
@@ -433,8 +450,8 @@ def check_protocol(number: object) -> None:
     if number != PROTOCOL:
         others = f"protocol {number}" if number is not None else "an older lance-spark"
         raise UnsupportedFeatureError(
-            f"Spark has the classes of {others}, this Python has protocol {PROTOCOL}: write the jar again "
-            "(python -m lance_spark jar), and start Spark with it and with this version of lance-spark"
+            f"Spark has the classes of {others}, this Python has protocol {PROTOCOL}: "
+            "write the jar again (python -m lance_spark jar), and start Spark with it"
         )
 
 
