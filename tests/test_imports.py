@@ -75,6 +75,7 @@ ROOMS = [
     "arrow",
     "storage",
     "reading",
+    "options",
     "schema",
     "display",
     "buffers",

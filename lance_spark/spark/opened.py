@@ -16,8 +16,9 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.predicate.tree import Predicate
-from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks

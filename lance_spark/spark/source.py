@@ -19,7 +19,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
-    InvalidOptionError,
     LanceError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -36,8 +35,10 @@ from lance_spark.spark.columns.batches import Conversion, conversion_to
 from lance_spark.spark.columns.projection import paths
 from lance_spark.spark.columns.types import promised, stored, to_spark
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
-from lance_spark.spark.options.known import OF_STREAMS, ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.read.column_lists import ColumnLists
 from lance_spark.spark.read.reader import LanceReader, Partitioning
 from lance_spark.spark.read.request import Request
@@ -65,7 +66,7 @@ IDENTITY = "__lance_identity"
 """The option with the identity of the version that is read (see `table.versions.identity`): verbs read what they have opened."""
 
 CALL = "__lance_function"
-"""The option in which SearchFunction.java passes the call of a table function, see `planner.functions.table_function`."""
+"""The option in which SearchFunction.java passes the call of a table function, see `spark.options.functions`."""
 
 BASED_ON = "__lance_based_on"
 """The option in which LanceTable.java passes the version and its identity that the view, to which rows are written, has opened."""
@@ -87,13 +88,13 @@ class LanceDataSource(DataSource):
         self._is_lost = LOST in options
         self._is_called = CALL in options
         if self._is_called:
-            from lance_spark.spark.read.table_function import with_options
+            from lance_spark.spark.options.functions import with_options
 
             options = with_options(options)
             identity = options.get(IDENTITY, "")
         options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON, LOST, AGAIN)}
         super().__init__(options)
-        self._read = ReadOptions.parse(options)
+        self._read = parse_options(ReadOptions, options)
         self._request = Request()
         self._opened: Opened | None = None
         self._commits = False
@@ -266,10 +267,8 @@ class LanceDataSource(DataSource):
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
-        options = SparkWriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
-        for name in OF_STREAMS:
-            if name in options.given:
-                raise InvalidOptionError(f"the option {name!r} applies only to writeStream")
+        options = parse_options(SparkWriteOptions, self.options if self._command is None else self._command.write_options(self.options))
+        options.check_batch()
         self._check_writable(options)
         if self._based_on is not None:
             self._check_same_table(*self._based_on.split(" ", 1))

@@ -33,7 +33,9 @@ from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.columns.types import stored, to_spark
 from lance_spark.spark.opened import open_version
-from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
@@ -373,7 +375,7 @@ def latest_at(catalog: Catalog, place: Place) -> Snapshot:
     if "id" in place:
         latest = latest_version(catalog, place["id"])
     else:
-        latest = open_version(ReadOptions.parse(place["options"])).table_for("; use lance_spark.namespace")
+        latest = open_version(parse_options(ReadOptions, place["options"])).table_for("; use lance_spark.namespace")
     return catalog.asked.base(latest)
 
 

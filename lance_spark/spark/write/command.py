@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.options.read import ReadOptions
 
 OPTION = "__lance_command"
 AGAIN = "__lance_again"

@@ -24,7 +24,7 @@ from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.write.command import Command

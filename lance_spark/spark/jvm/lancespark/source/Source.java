@@ -25,7 +25,7 @@ public class Source {
   public static final String FEED = "readChangeFeed";
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
-  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known), as the call of a table function does. */
+  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.read), as the call of a table function does. */
   private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", FEED, CALL };
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;
