@@ -24,10 +24,10 @@ from lance_spark.errors import (
 )
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.jvm.warning import warn
-from lance_spark.spark.opened import open_version
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
+from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.stopped import check_running
 from lance_spark.spark.write.command import STATEMENT, Command

@@ -12,7 +12,7 @@ from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.read.nearest_reader import NearestReader
+from lance_spark.spark.read.nearest import NearestReader
 from lance_spark.spark.read.nearest_steps import Steps
 from lance_spark.spark.source import LanceDataSource, bind
 from tests.table.search.vectors import table, vectors

@@ -208,6 +208,11 @@ class ReadOptions(Place):
         return any(each is not None for each in chosen)
 
     @property
+    def truncates(self) -> bool:
+        """Whether nanoseconds are rounded down to microseconds."""
+        return self.nanoseconds == "truncate"
+
+    @property
     def searches(self) -> bool:
         """Whether the rows are those that a search finds."""
         return any(getattr(self, name) is not None for name in SEARCHES)

@@ -36,7 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The tasks of one join. */
 class Stages {
-  /** Before the size of JSON, this, and the functions of the steps (lance_spark.spark.read.nearest_reader). */
+  /** Before the size of JSON, this, and the functions of the steps (lance_spark.spark.read.nearest). */
   private static final byte[] MARK = Marks.mark("LanceNearest:");
   /** Of functions over Arrow batches (pyspark.util.PythonEvalType). */
   private static final int IN_ARROW = 207;
