@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,11 @@ from lance_spark.options.values import Kind
 from lance_spark.spark.options import functions
 from lance_spark.spark.options.known import CLASSES, KNOWN, parse_options
 from lance_spark.spark.options.others import IGNORED, UNBUILT
-from lance_spark.spark.options.page import updated
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.table.feed.options import FeedOptions
 from lance_spark.table.write.options import WriteOptions
+from tests.pages import DOCS, page
 
 PARSERS: tuple[Callable[[dict[str, str]], ReadOptions | SparkWriteOptions], ...] = (
     partial(parse_options, ReadOptions),
@@ -274,8 +273,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_the_options_page_is_generated_from_the_options() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
-    assert updated(page) == page, "run `make options`"
+    assert (DOCS / "options.md").read_text() == page("options.md"), "run `make pages`"
 
 
 def test_fragments_are_chosen_by_id() -> None:
