@@ -232,7 +232,7 @@ class Dataset(SearchMethods, IndexMethods):
         return changes(last, begin, names(columns), filter, net, blob_handling)
 
     def metadata_table(self, name: str) -> pa.Table:
-        """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches" or "transactions".
+        """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches", "refs" or "transactions".
 
         docs/catalog.md has the columns. Raises InvalidOptionError for another name.
         """

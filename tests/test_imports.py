@@ -77,6 +77,7 @@ ROOMS = [
     "arrow",
     "storage",
     "reading",
+    "options",
     "schema",
     "display",
     "buffers",

@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
 
 
 def _time(text: str) -> timedelta:
-    from lance_spark.table.maintenance.durations import duration
+    from lance_spark.options.durations import duration
 
     try:
         return duration(text)

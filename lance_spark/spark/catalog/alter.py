@@ -19,7 +19,8 @@ from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.columns.field_metadata import COMMENT, is_checked
 from lance_spark.spark.columns.types import stored, to_spark
-from lance_spark.spark.options.known import OF_EACH_WRITE, is_of_new_table, main_name
+from lance_spark.spark.options.known import is_of_new_table, main_name
+from lance_spark.spark.options.write import OF_EACH_WRITE
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.compaction.clustered import CONFIG, Clustered

@@ -16,6 +16,7 @@ from typing import Any
 from lance_spark.dataset import Dataset
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
+from lance_spark.options.field import options_of
 from lance_spark.predicate import parse
 from lance_spark.spark.catalog.definition import shown_properties
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
@@ -38,12 +39,12 @@ from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import versions
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, to_datetime
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
-from lance_spark.table.write.options import DESCRIBED, NOTED, WriteOptions
+from lance_spark.table.write.options import NOTED, WriteOptions
 
 Rows = Iterable[Sequence[Any]]
 Results = Sequence[Sequence[Any]]
 """The results of each stage of a job so far."""
-_NOTED = {field: "bigint" if DESCRIBED[field].kind == "count" else "string" for field in NOTED.values()}
+_NOTED = {field: "bigint" if options_of(WriteOptions)[field].kind == "count" else "string" for field in NOTED.values()}
 
 
 @dataclass(frozen=True)

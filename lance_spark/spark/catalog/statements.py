@@ -25,7 +25,8 @@ from lance_spark.spark.catalog.spark_statements import (
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.table.indexes.segment import kind_named
 
 _LOG = logging.getLogger("lance_spark")
@@ -84,7 +85,7 @@ def statement(
 
 def _check_whole(place: Mapping[str, Any]) -> None:
     """Raise InvalidOptionError for a view with an option that selects rows, columns or a version: a change is one of the table."""
-    options = ReadOptions.parse(place.get("options", {}))
+    options = parse_options(ReadOptions, place.get("options", {}))
     for name in ("version", "tag", "timestamp", "filter", "columns", "limit", "fragments", "nearest", "fullTextQuery", "hybrid"):
         if getattr(options, name) is not None:
             raise InvalidOptionError(f"the table has the option {name!r}, which selects a part of it; name the whole table")

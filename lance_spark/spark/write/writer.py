@@ -19,7 +19,7 @@ from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import DECLARED_COLUMN, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock

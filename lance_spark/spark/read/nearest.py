@@ -1,10 +1,10 @@
-"""The steps of a nearest join for Spark's planner, which puts them into its plan (NearestStages.java)."""
+"""Joining rows by nearness: the steps for Spark's planner, which puts them into its plan (NearestStages.java)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +14,12 @@ from pyspark.sql.types import StructType
 
 from lance_spark.schema.schema import quoted
 from lance_spark.spark import protocol
+from lance_spark.spark.columns.batches import conversion_to
+from lance_spark.spark.columns.types import of_json
 from lance_spark.spark.protocol import Answer
+from lance_spark.spark.read.kind import check_ids, only, shown
 from lance_spark.spark.read.nearest_steps import Conversion, Step, Steps, nearest_for
+from lance_spark.spark.read.request import Request
 from lance_spark.spark.workers.import_cache import brief_errors
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot
@@ -45,6 +49,16 @@ class NearestReader(DataSourceReader):
         return {}
 
 
+def nearest_reader(snapshot: Snapshot, plan: ScanPlan, parameters: Mapping[str, Any], request: Request) -> NearestReader:
+    """The reader of the steps of a join with the rows that `plan` and the request select; `parameters` are those of the search."""
+    assert request.join is not None
+    known, fields = plan.known(snapshot), of_json(request.schema or "")
+    plan = only(request.apply(plan, known), shown(known), fields)
+    check_ids(snapshot, plan)
+    join = {**request.join, "parameters": parameters}
+    return NearestReader(partial(steps_of, snapshot, plan, join, fields, request.parallelism or 1, conversion_to))
+
+
 def steps_of(
     snapshot: Snapshot,
     plan: ScanPlan,
@@ -63,7 +77,7 @@ def steps_of(
     given = {"k": asked["k"], "metric": asked["metric"]} | ({"use_index": False} if asked["exact"] else asked["parameters"])
     nearest = nearest_for(snapshot, quoted(tuple(asked["column"])), given)
     join, told = plan_join(snapshot, nearest, plan.predicate, False, cores)
-    questions = StructType.fromJson(json.loads(asked["questions"]))
+    questions = of_json(asked["questions"])
     return Steps(join, replace(plan, predicate=None), fields, questions, asked["left"], told, conversion_to)
 
 

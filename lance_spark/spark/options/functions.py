@@ -9,14 +9,13 @@ from typing import Any
 
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError
+from lance_spark.spark.options.known import KNOWN
+from lance_spark.spark.options.read import JOINS, SEARCHES
 from lance_spark.table.search.nearest import DEFAULT_K
 
 _READ = ("filter", "prefilter", "fast_search", "columns", "offset", "version", "tag", "branch", "timestamp", "with_row_id")
 """Arguments that have the meaning of the options of the same names."""
-_NEAREST = (
-    *("metric", "nprobes", "minimum_nprobes", "maximum_nprobes", "search_effort", "approx_mode"),
-    *("refine_factor", "ef", "use_index", "distance_range"),
-)
+_NEAREST = ("metric", *JOINS, "use_index", "distance_range")
 """Arguments that have the meaning of the parameters of nearest."""
 _RANGE = ("lower_bound", "upper_bound", "bypass_vector_index")
 _FUSION = ("candidates", "fuse", "rrf_k", "weights")
@@ -93,7 +92,7 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     if chooses_version(call):
         found = {name: value for name, value in found.items() if name.lower() not in _OF_VERSIONS}
     is_feed = call["name"] in _FEEDS
-    if not is_feed and not found.keys().isdisjoint({"limit", "nearest", "fulltextquery", "full_text_query", "hybrid"}):
+    if not is_feed and any(name.lower() in _OF_SEARCHES for name in found):
         raise InvalidOptionError(f"{call['name']} cannot search a view of a path with the option limit, or of a search; give it the path")
     if "filter" in found and "filter" in given:
         found["filter"] = f"({found.pop('filter')}) AND ({given.pop('filter')})"
@@ -115,7 +114,13 @@ def _feed_options(given: Mapping[str, Any]) -> dict[str, str]:
     return options
 
 
-_OF_VERSIONS = ("version", "versionasof", "tag", "timestamp", "timestampasof", "asof")
+def _keys(*options: str) -> frozenset[str]:
+    """All names of some options, as Spark has them."""
+    return frozenset(name.lower() for option in options for name in KNOWN[option].names)
+
+
+_OF_VERSIONS = _keys("version", "tag", "timestamp")
+_OF_SEARCHES = _keys("limit", *SEARCHES)
 
 
 def _arguments(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

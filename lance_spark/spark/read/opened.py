@@ -1,6 +1,6 @@
 """What a path has at one version, for Spark's reads and writes: a table, or a partitioned namespace.
 
-Both have columns, tasks that read their rows, and a writer. What only a table has is asked for with `table_for`.
+Both have columns, and tasks that read their rows. What only a table has is asked for with `table_for`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql.datasource import DataSourceWriter
-from pyspark.sql.types import StructType
-
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
-from lance_spark.predicate.tree import Predicate
-from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
-from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.protocol import PARTITIONED, Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
@@ -60,9 +56,6 @@ class Opened(Protocol):
     def table_for(self, what: str) -> Snapshot:
         """The table, for what only tables have. Raises UnsupportedFeatureError: the namespace, and `what`."""
 
-    def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
-        """The writer of rows with `schema`, in place of all rows or of those that satisfy `replaced`."""
-
 
 @dataclass(frozen=True)
 class OpenedTable:
@@ -100,13 +93,6 @@ class OpenedTable:
     def table_for(self, what: str) -> Snapshot:
         return self.shape
 
-    def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
-        from lance_spark.spark.write.writer import LanceWriter
-
-        # A namespace may give a store with other rights for writing.
-        place = self.shape if options.table is None or options.branch is not None else replace(self.shape, store=store_to_write(options))
-        return LanceWriter(place, schema, overwrite, options, self.shape.manifest.schema.to_arrow(), replaced)
-
 
 @dataclass(frozen=True)
 class OpenedNamespace:
@@ -143,11 +129,6 @@ class OpenedNamespace:
 
     def table_for(self, what: str) -> Snapshot:
         raise UnsupportedFeatureError(f"{self.version.root.uri} is a partitioned namespace{what}")
-
-    def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
-        from lance_spark.spark.write.partitioned_writer import PartitionedWriter
-
-        return PartitionedWriter(self.version, schema, overwrite, options)
 
 
 def _table_again(store: Store, version: int, identity: str, options: ReadOptions, searches: bool) -> OpenedTable:
