@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.asked import NEVER, Asked
+from lance_spark.spark.again import NEVER, Asked
 from lance_spark.spark.options.given import hidden
 from lance_spark.spark.options.known import is_of_new_table, parse_options
 from lance_spark.spark.options.place import NAMESPACE, STORAGE

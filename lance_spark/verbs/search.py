@@ -16,9 +16,9 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.spark.columns.types import to_spark
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.protocol import identified
 from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.read.search import SearchRead
-from lance_spark.spark.source import IDENTITY
 from lance_spark.storage.location import absolute
 from lance_spark.table.search.hybrid_query import RRF_K
 from lance_spark.table.search.nearest import DEFAULT_K
@@ -134,7 +134,7 @@ class Search:
         options |= {**place, "version": str(snapshot.version), **chosen}
         df = self._found({**options, "path": absolute(target.uri)}, snapshot.identity)
         if df is None:
-            options[IDENTITY] = snapshot.identity
+            options = identified(options, snapshot.identity)
             df = target.spark.read.format("lance").options(**options).load(absolute(target.uri))
         return df.alias(target.alias) if target.alias else df
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +32,7 @@ from lance_spark.spark.columns.types import stored, to_spark
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
+from lance_spark.spark.protocol import carried
 from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.writer import commit_empty
@@ -84,8 +83,7 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     options = {**source.options, **({} if is_old else options_of_each_write(config))}
     properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
     properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
-    pickled = base64.b64encode(pickle.dumps(source)).decode()
-    return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
+    return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties}
 
 
 def exists(catalog: Catalog, id: Id) -> bool:
@@ -122,8 +120,7 @@ def _has_path(id: Id) -> bool:
 def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
     """The same of a metadata table."""
     source.about = name
-    pickled = base64.b64encode(pickle.dumps(source)).decode()
-    return {"source": pickled, "schema": source.schema().json(), "options": {}, "properties": {}, "metadata": True}
+    return {"source": carried(source), "schema": source.schema().json(), "options": {}, "properties": {}, "metadata": True}
 
 
 def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:

@@ -13,9 +13,6 @@ from lance_spark.spark.options.known import KNOWN
 from lance_spark.spark.options.read import JOINS, SEARCHES
 from lance_spark.table.search.nearest import DEFAULT_K
 
-CALL = "__lance_function"
-"""The option in which SearchFunction.java passes the name of a function and its arguments, as JSON."""
-
 _READ = ("filter", "prefilter", "fast_search", "columns", "offset", "version", "tag", "branch", "timestamp", "with_row_id")
 """Arguments that have the meaning of the options of the same names."""
 _NEAREST = ("metric", *JOINS, "use_index", "distance_range")
@@ -82,14 +79,17 @@ _FUNCTIONS = {
 }
 
 
-def with_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a read, with those that the call of a function among them stands for. Raises InvalidOptionError."""
-    if CALL not in options:
-        return dict(options)
-    call = json.loads(options[CALL])
+def chooses_version(call: Mapping[str, Any]) -> bool:
+    """Whether the call of a function says which version it reads. Raises InvalidOptionError."""
     given = _arguments(call["name"], call["positional"], call["named"])
-    found = {name: value for name, value in options.items() if name != CALL}
-    if not given.keys().isdisjoint({"version", "tag", "timestamp"}):
+    return not given.keys().isdisjoint({"version", "tag", "timestamp"})
+
+
+def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a read, with those that the call of a function stands for. Raises InvalidOptionError."""
+    given = _arguments(call["name"], call["positional"], call["named"])
+    found = dict(options)
+    if chooses_version(call):
         found = {name: value for name, value in found.items() if name.lower() not in _OF_VERSIONS}
     is_feed = call["name"] in _FEEDS
     if not is_feed and any(name.lower() in _OF_SEARCHES for name in found):
@@ -119,7 +119,7 @@ def _keys(*options: str) -> frozenset[str]:
     return frozenset(name.lower() for option in options for name in KNOWN[option].names)
 
 
-_OF_VERSIONS = {*_keys("version", "tag", "timestamp"), "__lance_identity"}
+_OF_VERSIONS = _keys("version", "tag", "timestamp")
 _OF_SEARCHES = _keys("limit", *SEARCHES)
 
 

@@ -5,7 +5,6 @@ Both have columns, and tasks that read their rows. What only a table has is aske
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
+from lance_spark.spark.protocol import PARTITIONED, Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -23,13 +23,6 @@ from lance_spark.table.versions.write_ahead_log import has_log
 
 if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
-
-PARTITIONED_MARK = b"LancePartitioned:"
-"""In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
-VERSION_MARK = b"LanceVersion:"
-"""In the pickle of a source of a table, before the pinned version and its identity: LanceTable.java looks for it."""
-LOG_MARK = b"LanceLog:"
-"""In the pickle of a source whose rows are also in a write-ahead log: LanceTable.java looks for it."""
 
 
 class Opened(Protocol):
@@ -44,8 +37,8 @@ class Opened(Protocol):
         """What distinguishes it from others of this version at the same place; see `table.versions.identity`."""
 
     @property
-    def mark(self) -> bytes:
-        """What LanceTable.java reads in the pickle of a source."""
+    def header(self) -> Source:
+        """What the JVM knows of a source that has opened it."""
 
     @property
     def num_fragments(self) -> int | None:
@@ -75,10 +68,9 @@ class OpenedTable:
         return self.shape.identity
 
     @property
-    def mark(self) -> bytes:
-        identity = self.identity.encode()
-        log = LOG_MARK if self.shape.mem_wal == "merged" and has_log(self.shape.manifest) else b""
-        return VERSION_MARK + struct.pack("<qq", self.shape.version, len(identity)) + identity + log
+    def header(self) -> Source:
+        reads_log = self.shape.mem_wal == "merged" and has_log(self.shape.manifest)
+        return Source(self.shape.version, self.identity, "table", int(reads_log))
 
     @property
     def num_fragments(self) -> int | None:
@@ -107,8 +99,12 @@ class OpenedNamespace:
     """A version of a partitioned namespace. Most reads import nothing of these."""
 
     version: PartitionedVersion
-    mark = PARTITIONED_MARK
     num_fragments = None
+
+    @property
+    def header(self) -> Source:
+        # A row-level command, and a write by a view, refer to the version of a table.
+        return Source(0, "", PARTITIONED, 0)
 
     @property
     def shape(self) -> Snapshot:
