@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from lance_spark.errors import InvalidOptionError
@@ -108,6 +109,12 @@ def option(
 
 def options_of(cls: type) -> Mapping[str, Option]:
     """The options among the fields of a dataclass, by field."""
+    return _options_of(cls)
+
+
+@cache
+def _options_of(cls: type) -> Mapping[str, Option]:
+    # Each plan of a read asks for them.
     said = {f.name: f.metadata[_OPTION] for f in fields(cls) if _OPTION in f.metadata}
     return {name: replace(o, name=o.name or name) for name, o in said.items()}
 
@@ -133,6 +140,7 @@ def made(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
 
 def changed(options: Any) -> dict[str, Any]:
     """The options of a dataclass that have other values than their defaults, by name."""
-    known, defaults = options_of(type(options)), {f.name: f.default for f in fields(options)}
-    values = {o.name: (getattr(options, name), defaults[name]) for name, o in known.items()}
-    return {name: value for name, (value, default) in values.items() if value != default}
+    cls = type(options)
+    # A default is also an attribute of the class.
+    values = {name: getattr(options, name) for name in options_of(cls)}
+    return {options_of(cls)[name].name: value for name, value in values.items() if value != getattr(cls, name)}
