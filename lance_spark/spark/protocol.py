@@ -50,10 +50,13 @@ class Message:
 
     def frame(self) -> bytes:
         """The message as bytes."""
-        parts = [_HEAD.pack(_MAGIC, PROTOCOL, self.KIND)]
-        for code, value in zip(LAYOUTS[self.KIND], self.__dict__.values()):
-            parts.append(_INTEGER.pack(value) if code == "q" else _sized(code, value))
-        return b"".join(parts)
+        values = [*self.__dict__.values()]
+        begin, rest = _BEGINS[self.KIND]
+        integers = len(values) - len(rest)
+        frame = begin.pack(_MAGIC, PROTOCOL, self.KIND, *values[:integers])
+        for code, value in zip(rest, values[integers:]):
+            frame += _INTEGER.pack(value) if code == "q" else _sized(code, value)
+        return frame
 
     @classmethod
     def read(cls, frame: bytes) -> Self:
@@ -236,6 +239,10 @@ MESSAGES: tuple[type[Message], ...] = (
 _BY_KIND = {message.KIND: message for message in MESSAGES}
 LAYOUTS = {message.KIND: "".join(_CODES[str(field.type)] for field in dataclasses.fields(cast("Any", message))) for message in MESSAGES}
 """The types of the fields of each kind: q for an integer, s for text, b for bytes, j for JSON."""
+_BEGINS = {
+    kind: (struct.Struct(f"{_HEAD.format}{len(layout) - len(layout.lstrip('q'))}q"), layout.lstrip("q")) for kind, layout in LAYOUTS.items()
+}
+"""The head of a message with its first integers, which are packed at once, and the other fields."""
 
 # The names that Names.java has, too. It has more, of modules and of tables: a test compares them.
 FORMAT, CATALOG_FORMAT, METADATA_FORMAT = "lance", "lance catalog", "lance_metadata"

@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 import pickle
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -20,14 +21,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
+from lance_spark import errors
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.metadata.row_columns import RESERVED
 from lance_spark.predicate.text_match import TEXT_FUNCTIONS
 from lance_spark.spark import protocol
-from lance_spark.spark.catalog import definition
+from lance_spark.spark.catalog import definition, source
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.columns.types import FIXED_SIZE
+from lance_spark.spark.jvm import install
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
@@ -37,7 +40,7 @@ from lance_spark.table.compaction import clustered
 from lance_spark.table.write.properties import KNOWN
 from tests.spark.processes import ROOT, START, run
 
-DIGEST = "4e8ee23b513ed5ba"
+DIGEST = "2f142eea765d42c4"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
 
 NAMES = {
@@ -59,6 +62,11 @@ NAMES = {
     "MATCH": "lance_match",
     "MATCH_PHRASE": "lance_match_phrase",
     "FIXED_SIZE": FIXED_SIZE,
+    "NO_TABLE": errors.TableNotFoundError.__name__,
+    "TABLE_EXISTS": errors.TableAlreadyExistsError.__name__,
+    "NO_NAMESPACE": errors.NamespaceNotFoundError.__name__,
+    "NAMESPACE_EXISTS": errors.NamespaceAlreadyExistsError.__name__,
+    "NAMESPACE_NOT_EMPTY": errors.NamespaceNotEmptyError.__name__,
 }
 """The names of Names.java that are not in protocol.py: modules, and what belongs to tables and options."""
 
@@ -193,6 +201,11 @@ def test_python_knows_the_names_that_others_own() -> None:
     assert {NAMES["CLUSTERING"], NAMES["PRIMARY_KEY"], NAMES["WRITTEN"]} <= set(KNOWN)
     parse_options(ReadOptions, {"path": "t", NAMES["CHANGE_FEED"]: "true", NAMES["TABLE_PROPERTY"] + "comment": "x"})
     parse_options(SparkWriteOptions, {"path": "t", NAMES["OVERWRITE_SCHEMA"]: "true", NAMES["OVERWRITE_MODE"]: "dynamic"})
+
+
+def test_python_answers_each_request_of_java_and_has_no_other() -> None:
+    asked = set(re.findall(r'python\.(?:ask|options)\("(\w+)"', "".join(install.sources().values())))
+    assert asked == {*source._OPERATIONS, "write", "tasks"}
 
 
 EXAMPLES: list[Message] = [

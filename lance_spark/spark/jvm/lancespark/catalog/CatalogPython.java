@@ -74,11 +74,11 @@ public class CatalogPython {
   }
 
   private static Throwable error(String kind, String message, Identifier id, String[] namespace) {
-    if (kind.equals("TableNotFoundError")) return new NoSuchTableException(id);
-    if (kind.equals("TableAlreadyExistsError")) return new TableAlreadyExistsException(id);
-    if (kind.equals("NamespaceNotFoundError")) return new NoSuchNamespaceException(namespace);
-    if (kind.equals("NamespaceAlreadyExistsError")) return new NamespaceAlreadyExistsException(namespace);
-    if (kind.equals("NamespaceNotEmptyError")) return new NonEmptyNamespaceException(namespace);
+    if (kind.equals(Names.NO_TABLE)) return new NoSuchTableException(id);
+    if (kind.equals(Names.TABLE_EXISTS)) return new TableAlreadyExistsException(id);
+    if (kind.equals(Names.NO_NAMESPACE)) return new NoSuchNamespaceException(namespace);
+    if (kind.equals(Names.NAMESPACE_EXISTS)) return new NamespaceAlreadyExistsException(namespace);
+    if (kind.equals(Names.NAMESPACE_NOT_EMPTY)) return new NonEmptyNamespaceException(namespace);
     return new UnsupportedOperationException(message);
   }
 }

@@ -33,6 +33,9 @@ public final class Names {
   public static final String OVERWRITE_MODE = "partitionOverwriteMode";
   /** The functions of texts whose results are columns. */
   public static final String MATCH = "lance_match", MATCH_PHRASE = "lance_match_phrase";
+  /** The errors for which Spark has classes (lance_spark.errors). */
+  public static final String NO_TABLE = "TableNotFoundError", TABLE_EXISTS = "TableAlreadyExistsError", NO_NAMESPACE = "NamespaceNotFoundError",
+      NAMESPACE_EXISTS = "NamespaceAlreadyExistsError", NAMESPACE_NOT_EMPTY = "NamespaceNotEmptyError";
   /** In the metadata of a column: its lists all have this size. */
   public static final String FIXED_SIZE = "arrow.fixed-size-list.size";
 

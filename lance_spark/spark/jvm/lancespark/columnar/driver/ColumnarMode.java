@@ -32,13 +32,13 @@ import org.apache.spark.sql.types.StructType;
 public class ColumnarMode extends HandOver {
   static final String SETTING = "spark.lance.columnar";
   private static final String ROOT = "lancespark/";
-  /** The classes that executors need: those of the packages columnar and protocol that they load. */
+  /** The classes that executors get: the packages columnar and protocol. */
   private static final String[] CLASSES = {
     "columnar/BatchMemory", "columnar/ColumnarReader", "columnar/ColumnarReaderFactory", "columnar/FewRows", "columnar/FewRows$Chain",
     "columnar/FlatVector", "columnar/FlatVectors", "columnar/PythonBatches", "columnar/PythonTask", "columnar/PythonWriter",
     "columnar/PythonWriterFactory", "columnar/ReportingReader", "columnar/ReportingReaderFactory", "columnar/RowParts", "columnar/RowParts$Part",
-    "columnar/TaskMemory", "columnar/TaskValue", "columnar/WorkerReport", "protocol/Message", "protocol/MessageWriter", "protocol/Names", "protocol/PickleReader",
-    "protocol/PickleWriter", "protocol/Protocol"
+    "columnar/TaskMemory", "columnar/TaskValue", "columnar/WorkerReport", "protocol/Instructions", "protocol/Json", "protocol/Message",
+    "protocol/MessageWriter", "protocol/Names", "protocol/PickleReader", "protocol/PickleWriter", "protocol/Protocol"
   };
   private static final Set shipped = new HashSet();
   private static String jar = null;
