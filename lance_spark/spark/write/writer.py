@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -103,8 +102,8 @@ class LanceWriter(JobWriter):
         options = self._target.options
         app = app if options.txn_app_id is None else options.txn_app_id
         noted = replace(options, txn_app_id=app, txn_version=number, properties={**options.properties, **properties})
-        other = copy(self)
-        other._target = replace(self._target, options=noted)
+        other = LanceWriter.__new__(LanceWriter)
+        other.__dict__ = {**self.__dict__, "_target": replace(self._target, options=noted)}
         return other
 
     @brief_errors()
