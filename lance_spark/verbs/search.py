@@ -134,7 +134,8 @@ class Search:
         options |= {**place, "version": str(snapshot.version), **chosen}
         df = self._found({**options, "path": absolute(target.uri)}, snapshot.identity)
         if df is None:
-            df = target.spark.read.format("lance").options(**identified(options, snapshot.identity)).load(absolute(target.uri))
+            options = identified(options, snapshot.identity)
+            df = target.spark.read.format("lance").options(**options).load(absolute(target.uri))
         return df.alias(target.alias) if target.alias else df
 
     def _found(self, options: Mapping[str, str], identity: str) -> DataFrame | None:
