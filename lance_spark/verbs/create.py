@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from lance_spark.spark.columns.types import named
 from lance_spark.spark.options.known import SparkWriteOptions, is_of_columns, main_name
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
@@ -37,8 +38,7 @@ class Creation:
         """The definition with one more column. Raises ValueError for a duplicate name."""
         if name.lower() in {known.lower() for known in self.schema.names}:
             raise ValueError(f"column {name!r} is duplicated")
-        kind = DataType.fromDDL(data_type) if isinstance(data_type, str) else data_type
-        return replace(self, schema=StructType([*self.schema.fields, StructField(name, kind, nullable)]))
+        return replace(self, schema=StructType([*self.schema.fields, StructField(name, named(data_type), nullable)]))
 
 
 def create(creation: Creation) -> Target:
