@@ -8,7 +8,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import Schema
-from lance_spark.spark.columns.types import named, stored
+from lance_spark.spark.columns.types import stored
+from lance_spark.spark.stopped import named
 from lance_spark.table.changes.alter import AlterColumn, alter_columns
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.write.options import WriteOptions

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
-from lance_spark.spark.columns.types import named
 from lance_spark.spark.options.known import SparkWriteOptions, is_of_columns, main_name
+from lance_spark.spark.stopped import named
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot

@@ -15,15 +15,11 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.declared_types import DECLARED, DeclaredType, parse
+from lance_spark.spark.protocol import DECLARED_COLUMN
 from lance_spark.table.write import defaults
 from lance_spark.table.write.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT, changes, is_short
 
 COMMENT = "comment"
-DECLARED_COLUMN = "__lance_declared"
-"""In the metadata of rows: a statement has declared the column, which says what may be null, and what is CHAR.
-
-SessionEntry.java sets it, too.
-"""
 PLAIN: Mapping[type[st.DataType], pa.DataType] = {
     st.NullType: pa.null(),
     st.BooleanType: pa.bool_(),

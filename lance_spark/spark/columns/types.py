@@ -21,7 +21,6 @@ from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.columns.field_metadata import PLAIN, kept, shown, string_type
-from lance_spark.spark.stopped import check_started
 from lance_spark.spark.workers.version import SPARK_VERSION
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
@@ -153,14 +152,6 @@ def promised(schema: st.StructType) -> pa.Schema:
     """
     zone: dict[str, Any] = {"timezone": "UTC"} if SPARK_VERSION >= (4, 2) else {}
     return to_arrow_schema(schema, **zone)
-
-
-def named(given: str | st.DataType) -> st.DataType:
-    """The type, which may be a text such as `array<int>`. Raises InvalidOperationError for a text after Spark was stopped."""
-    if not isinstance(given, str):
-        return given
-    check_started()
-    return st.DataType.fromDDL(given)
 
 
 def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:

@@ -13,7 +13,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from pyspark.util import InheritableThread
 
 from lance_spark.errors import CommitConflictError, InvalidOptionError, LanceError, check_at_least, check_type, logged
-from lance_spark.spark.columns.types import named, stored
+from lance_spark.spark.columns.types import stored
+from lance_spark.spark.stopped import named
 from lance_spark.table.backfill.code_version import version_of
 from lance_spark.table.backfill.commit import Commits
 from lance_spark.table.backfill.function import LanceFunction, OnError, as_function
