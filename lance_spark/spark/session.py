@@ -188,6 +188,7 @@ def last_change(spark: SparkSession) -> RowChanges | None:
     """
     if is_remote():
         raise UnsupportedFeatureError("a Spark Connect client does not know the last change; read the table's history")
+    check_running(spark, "lance_spark.last_change")
     from lance_spark.spark.jvm import install as planner  # needs py4j, which a pure Connect client lacks
 
     found = planner.last_change(spark)

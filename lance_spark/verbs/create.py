@@ -13,6 +13,7 @@ from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, Tabl
 from lance_spark.options.field import used
 from lance_spark.spark.options.known import is_of_columns, main_name, parse_options
 from lance_spark.spark.options.write import OF_EACH_WRITE, SparkWriteOptions
+from lance_spark.spark.stopped import named
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot
@@ -39,8 +40,7 @@ class Creation:
         """The definition with one more column. Raises ValueError for a duplicate name."""
         if name.lower() in {known.lower() for known in self.schema.names}:
             raise ValueError(f"column {name!r} is duplicated")
-        kind = DataType.fromDDL(data_type) if isinstance(data_type, str) else data_type
-        return replace(self, schema=StructType([*self.schema.fields, StructField(name, kind, nullable)]))
+        return replace(self, schema=StructType([*self.schema.fields, StructField(name, named(data_type), nullable)]))
 
 
 def create(creation: Creation) -> Target:
