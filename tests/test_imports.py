@@ -33,6 +33,7 @@ ROOMS = [
     "namespace/partitioned",
     "namespace",
     "dataset",
+    "actions",
     "inspection",
     "table/backfill",
     "table/compaction",

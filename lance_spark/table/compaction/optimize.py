@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lance_spark.display.figures import Figures
@@ -30,6 +31,7 @@ from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.scan.runner import Here, Runner
+from lance_spark.table.scan.stages import Results, Stage
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import WriteTarget
@@ -70,7 +72,7 @@ def optimize(
         return CompactionMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
     if (how := _clustering(snapshot, fragments, options)) is not None:
-        return _commit_clustered(runner, snapshot, how, cluster.run_stages(runner, snapshot, how), write)
+        return _commit_clustered(runner, snapshot, how, cluster.run_clustering(runner, snapshot, how), write)
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
     result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
@@ -96,9 +98,7 @@ def _clustering(snapshot: Snapshot, fragments: Container[int] | None, options: C
     return Clustering(columns, False, fragments, options.target_rows_per_fragment, options)
 
 
-def _commit_clustered(
-    runner: Runner, snapshot: Snapshot, how: Clustering, results: cluster.Results, write: WriteOptions
-) -> CompactionMetrics:
+def _commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> CompactionMetrics:
     """Commit what the stages of a clustering have written. As a group of a compaction, it is skipped if other writers changed it."""
     try:
         version, done = cluster.commit_rewritten(runner, snapshot, how, results, write)
@@ -109,31 +109,25 @@ def _commit_clustered(
     return _add(CompactionMetrics(snapshot.version), version, [done], 0)
 
 
-def stage_tasks(
-    number: int,
-    snapshot: Snapshot,
-    fragments: Container[int] | None,
-    options: CompactionOptions,
-    write: WriteOptions,
-    cores: int,
-    results: cluster.Results,
-) -> Sequence[Any]:
-    """The tasks of a stage, of `STAGES`, for an engine that runs them itself with `run_task`, and then calls `commit_tasks`.
+@dataclass(frozen=True)
+class Compaction:
+    """What a compaction is asked: of the fragments with these ids (None: all)."""
 
-    Without an order of rows, the first stage is all.
-    """
+    fragments: Container[int] | None
+    options: CompactionOptions
+    write: WriteOptions
+
+
+def _tasks(number: int, snapshot: Snapshot, asked: Compaction, cores: int, results: Results) -> Sequence[Any]:
+    """The tasks of a stage. Without an order of rows, the first stage is all."""
     snapshot = with_own_ids(snapshot)
-    if (how := _clustering(snapshot, fragments, options)) is not None:
-        tasks, _ = cluster.STAGES[number]
-        return tasks(snapshot, how, cores, results)
-    return [] if number else _compaction_tasks(snapshot, fragments, options, write)
+    how = _clustering(snapshot, asked.fragments, asked.options)
+    if how is not None:
+        return cluster.STAGES[number].tasks(snapshot, how, cores, results)
+    return [] if number else _compaction_tasks(snapshot, asked.fragments, asked.options, asked.write)
 
 
-STAGES = len(cluster.STAGES)
-
-
-def run_task(task: Any) -> Any:
-    """The result of a task of `stage_tasks`."""
+def _run_task(task: Any) -> Any:
     if isinstance(task, CompactionTask):
         return compact(task)
     return cluster.sample(task) if isinstance(task, cluster.SampleTask) else cluster.write_sorted(task)
@@ -148,20 +142,24 @@ def _compaction_tasks(
     return [task for step in _steps(snapshot, plan, options, write, max(len(plan.groups), 1)) for task in step]
 
 
-def commit_tasks(
-    snapshot: Snapshot, fragments: Container[int] | None, results: cluster.Results, options: CompactionOptions, write: WriteOptions
-) -> CompactionMetrics:
-    """Commit the results of all tasks of `stage_tasks` for the same version. Indexes are remapped in this process."""
-    snapshot = with_own_ids(snapshot)
-    if (how := _clustering(snapshot, fragments, options)) is not None:
+def commit_tasks(snapshot: Snapshot, asked: Compaction, results: Results) -> CompactionMetrics:
+    """Commit the results of all `STAGES` for the same version. Indexes are remapped in this process."""
+    snapshot, options, write = with_own_ids(snapshot), asked.options, asked.write
+    how = _clustering(snapshot, asked.fragments, options)
+    if how is not None:
         return _commit_clustered(Here(), snapshot, how, results, write)
-    done = results[0]
-    result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
-    return (
-        _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write), options.defer_index_remap))
-        if done
-        else result
-    )
+    left_out = plan_compaction(snapshot, options, asked.fragments).left_out
+    result = CompactionMetrics(snapshot.version, left_out=left_out)
+    compacted = results[0]
+    if not compacted:
+        return result
+    target = rewrite_target(snapshot, write)
+    committed = _commit(Here(), snapshot, compacted, write, target, options.defer_index_remap)
+    return _add(result, *committed)
+
+
+STAGES: Sequence[Stage[Compaction]] = tuple(Stage(partial(_tasks, number), _run_task) for number in range(len(cluster.STAGES)))
+"""The stages of a compaction for an engine that runs them itself, and then calls `commit_tasks`."""
 
 
 def _steps(

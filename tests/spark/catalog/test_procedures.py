@@ -12,8 +12,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from lance_spark import LanceTable
+from lance_spark.actions.all import ACTIONS
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.spark.catalog.calls import PROCEDURES
 from tests.spark.catalog.lakes import Lake
 from tests.spark_session import SPARK_ERRORS
 
@@ -209,7 +209,7 @@ def test_a_table_is_named_by_its_path_its_name_or_its_name_in_the_session_catalo
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
             own.sql("CALL lance.system.history('nowhere')")
         with pytest.raises(
-            PySparkException, match=r"ROUTINE_NOT_FOUND\].*system\.vacuum; there are create_index, .*cleanup.* in lance\.system"
+            PySparkException, match=r"ROUTINE_NOT_FOUND\].*system\.vacuum; there are compact, cluster, cleanup.* in lance\.system"
         ):
             own.sql("CALL lance.system.vacuum('t')")
         with pytest.raises(AnalysisException, match="REQUIRED_PARAMETER_NOT_FOUND"):
@@ -217,7 +217,7 @@ def test_a_table_is_named_by_its_path_its_name_or_its_name_in_the_session_catalo
     finally:
         own.sql("USE spark_catalog.default")
         own.sql("DROP TABLE spark_catalog.default.named")
-    assert {row[-1] for row in own.sql("SHOW PROCEDURES IN lance.system")} == set(PROCEDURES)
+    assert {row[-1] for row in own.sql("SHOW PROCEDURES IN lance.system")} == set(ACTIONS)
 
 
 def test_a_model_is_built_incrementally_snapshotted_and_rebuilt(own: Lake) -> None:
