@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lance_spark.actions.action import REQUIRED as NEEDED
@@ -58,11 +59,22 @@ def update_tag(snapshot: Snapshot, name: str, version: str | None = None) -> lis
     return [(name, Tags(snapshot).get_version(name))]
 
 
-def delete_tag(snapshot: Snapshot, name: str, if_exists: bool = False) -> list[tuple[str]]:
-    """The row of `delete_tag`."""
-    if not if_exists or name in Tags(snapshot).list():
-        Tags(snapshot).delete(name)
-    return [(name,)]
+@dataclass(frozen=True)
+class DeletedTag:
+    """A tag that was removed, and its version; None if there was none."""
+
+    name: str
+    version: int | None
+
+
+def delete_tag(snapshot: Snapshot, name: str, if_exists: bool = False) -> DeletedTag:
+    """The value of `delete_tag`."""
+    tags = Tags(snapshot)
+    if if_exists and name not in tags.list():
+        return DeletedTag(name, None)
+    version = tags.get_version(name)
+    tags.delete(name)
+    return DeletedTag(name, version)
 
 
 def create_branch(
@@ -126,6 +138,13 @@ def _tag_question(snapshot: Snapshot, given: Given) -> str | None:
     return printable(f"Delete the tag {name} of version {version}?")
 
 
+def _deleted_tag_told(outcome: Outcome) -> str:
+    tag: DeletedTag = outcome.value
+    if tag.version is None:
+        return printable(f"there is no tag {tag.name}")
+    return printable(f"deleted the tag {tag.name} of version {tag.version}")
+
+
 def _deleted(kind: str) -> Command:
     return Command(
         f"{kind} delete",
@@ -174,7 +193,13 @@ ACTIONS = (
         (_name("tag"), _IF_EXISTS),
         effect="keeps",
         methods={"Dataset": ("tags.delete",), "LanceTable": ("tags.delete",)},
-        command=Command("tags delete", about="Its version stays.", question=_tag_question),
+        command=Command(
+            "tags delete",
+            about="Its version stays.",
+            question=_tag_question,
+            told=_deleted_tag_told,
+            plain=lambda outcome: {"tag": outcome.value.name, "version": outcome.value.version},
+        ),
     ),
     Action(
         "branches",

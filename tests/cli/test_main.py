@@ -187,7 +187,9 @@ def test_compact_joins_fragments(capsys: pytest.CaptureFixture[str], uri: str) -
 
 
 def test_restore_asks_and_makes_a_version_the_latest(capsys: pytest.CaptureFixture[str], uri: str) -> None:
-    assert Run(capsys, ["restore", uri, "--yes"]).err == "lance-spark: error: say which version to restore: --version N or --tag TAG\n"
+    assert (
+        Run(capsys, ["restore", uri, "--yes"]).err == "lance-spark: error: restore needs either version (a number or a tag) or timestamp\n"
+    )
     refused = Run(capsys, ["restore", uri, "--version", "1"])
     assert (refused.code, "Restore version 1, which has 10 rows?" in refused.err) == (2, True)
     assert Run(capsys, ["restore", uri, "--version", "1", "--yes"]).out == "version 4 has the rows of version 1\n"
