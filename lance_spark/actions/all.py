@@ -16,12 +16,13 @@ from lance_spark.actions import (
     indexes,
     log,
     references,
+    report,
     restore,
     verify,
 )
 from lance_spark.actions.action import Action
 
-OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, log)
+OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, log, report)
 """The families in the order of the pages of the documentation."""
 ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg) for action in family.ACTIONS}
 """All operations by name."""

@@ -185,8 +185,8 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
     if not columns:
         raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
     check_columns(snapshot.manifest.schema, columns)
-    jobs = before.jobs if columns == before.columns and not how.full else frozenset()
-    parts = Parts.of(_chosen(snapshot, how, jobs))
+    how = replace(how, columns=columns)
+    parts = Parts.of(_chosen(snapshot, how, _jobs(before, how)))
     if snapshot.manifest.has_stable_row_ids and (rows := parts.num_rows) > _MOST_SHUFFLED_IDS:
         raise UnsupportedFeatureError(
             f"{snapshot}: clustering {rows} rows of a table with stable row ids would make its manifest larger by 4 bytes a row; "
@@ -194,11 +194,22 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
         )
     return _Plan(
         snapshot,
-        replace(how, columns=columns),
+        how,
         tuple(snapshot.manifest.schema.resolve(name) for name in columns),
         parts,
         rewrite_target(snapshot, NO_OPTIONS),
     )
+
+
+def chosen_fragments(snapshot: Snapshot, how: Clustering) -> list[Fragment]:
+    """The fragments that a clustering would write anew, for one that names its columns."""
+    jobs = _jobs(Clustered.of(snapshot), how)
+    return [part.fragment for part in _chosen(snapshot, how, jobs)]
+
+
+def _jobs(before: Clustered, how: Clustering) -> frozenset[str]:
+    """The jobs that have written fragments which are clustered as asked."""
+    return before.jobs if how.columns == before.columns and not how.full else frozenset()
 
 
 def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequence[Part]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lance_spark.display.figures import Figures
-from lance_spark.errors import CommitConflictError, InvalidOptionError, on_refusal
+from lance_spark.errors import CommitConflictError, InvalidOptionError, by_name_from_now, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
@@ -24,7 +24,6 @@ from lance_spark.table.compaction.compaction import (
     CompactionPlan,
     commit_compaction,
     plan_compaction,
-    proposal,
 )
 from lance_spark.table.compaction.task import LINEAGE, CompactionTask, compact
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
@@ -96,6 +95,25 @@ def _clustering(snapshot: Snapshot, fragments: Container[int] | None, options: C
             "leave out defer_index_remap"
         )
     return Clustering(columns, False, fragments, options.target_rows_per_fragment, options)
+
+
+@dataclass(frozen=True)
+class Proposal(Figures):
+    """What a compaction would do: of all `fragments`, rewrite some, and leave some out that an index covers."""
+
+    fragments: int
+    to_rewrite: int
+    left_out: int
+
+
+def proposal(snapshot: Snapshot, options: CompactionOptions = COMPACTION) -> Proposal:
+    """What a compaction would do; reads no data file."""
+    fragments = len(snapshot.manifest.fragments)
+    how = _clustering(snapshot, None, options)
+    if how is not None:
+        return Proposal(fragments, len(cluster.chosen_fragments(snapshot, how)), 0)
+    plan = plan_compaction(snapshot, options)
+    return Proposal(fragments, sum(map(len, plan.groups)), len(plan.left_out))
 
 
 def _commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> CompactionMetrics:
@@ -231,18 +249,26 @@ class Optimizer(Generic[Result]):
         """What a compaction would do."""
         return proposal(self.snapshot)._repr_html_()
 
+    @by_name_from_now(
+        "materialize_deletions",
+        "materialize_deletions_threshold",
+        "defer_index_remap",
+        "max_bytes_per_file",
+        after=2,
+    )
     def compact_files(
         self,
         target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        *,
         materialize_deletions: bool = COMPACTION.materialize_deletions,
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
-        defer_index_remap: bool = COMPACTION.defer_index_remap,
         max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
-        *,
+        drop_index_coverage: bool = COMPACTION.drop_index_coverage,
+        defer_index_remap: bool = COMPACTION.defer_index_remap,
         max_source_fragments: int | None = None,
         max_source_rows: int | None = None,
         max_source_bytes: int | None = None,
-        excluded_fragment_ids: Sequence[int] | None = None,
+        excluded_fragment_ids: Sequence[int] = (),
         sort_by: Sequence[str] = (),
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
@@ -255,11 +281,12 @@ class Optimizer(Generic[Result]):
             materialize_deletions,
             materialize_deletions_threshold,
             max_bytes_per_file=max_bytes_per_file,
+            drop_index_coverage=drop_index_coverage,
             defer_index_remap=defer_index_remap,
             max_source_fragments=max_source_fragments,
             max_source_rows=max_source_rows,
             max_source_bytes=max_source_bytes,
-            excluded_fragment_ids=() if excluded_fragment_ids is None else excluded_fragment_ids,
+            excluded_fragment_ids=excluded_fragment_ids,
             sort_by=sort_by,
         )
         done = optimize(Here(), reopened(self.snapshot), None, options, NO_OPTIONS)

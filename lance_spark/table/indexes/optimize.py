@@ -34,6 +34,7 @@ from lance_spark.table.indexes.training import STAGES as TRAINING
 from lance_spark.table.indexes.training import models_in, training
 from lance_spark.table.indexes.vectors import existing_vectors, gather_tasks, has_model, in_parts, with_model, without_model
 from lance_spark.table.scan.moved_rows import may_lack
+from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.stages import Results
 from lance_spark.table.versions.snapshot import Snapshot
@@ -183,6 +184,13 @@ def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
         else:
             found.append(_Wanted(definition, segments, False, left))
     return found
+
+
+def uncovered(snapshot: Snapshot) -> dict[str, int]:
+    """By the name of each index that would be extended or built anew, the rows of which it would get new segments."""
+    rows = live_by_id(snapshot)
+    wanted = (w for w in _wanted(snapshot, Optimization()) if w.left)
+    return {w.definition.name: sum(rows[f.id] for f in w.left) for w in wanted}
 
 
 def _covers(snapshot: Snapshot) -> dict[bytes, BitMap]:
