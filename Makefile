@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ test-spark-%: $(VENV)-spark-%/.test $(VENV)/classes.jar
 
 currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
 	$(BIN)/python -m tests.currency $(CURRENCY)
+
+pages: $(VENV)/.test ## Write the tables of the documentation that are made from the operations
+	$(BIN)/python -m tests.pages
 
 conflict-answers: $(VENV)/.test ## Record anew what the installed pylance answers to every pair of concurrent changes
 	$(BIN)/python -m tests.table.commit.record_answers

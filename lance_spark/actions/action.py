@@ -183,13 +183,17 @@ class Action:
         return tuple(getattr(row, name) for name in self.columns)
 
 
+def _lower_first(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
 _NOT_NOTED = absent("methods of a Dataset have the arguments of pylance")
 _PYTHON = "arguments of Python that are stored in the transaction have the names of Spark's options"
 NOTED = tuple(
     Parameter(
         name,
         "bigint" if DESCRIBED[name].kind == "count" else "string",
-        DESCRIBED[name].help.rstrip(".").replace("`", ""),
+        _lower_first(DESCRIBED[name].help.rstrip(".").replace("`", "")),
         says={"Dataset": _NOT_NOTED, "LanceTable": Said(_PYTHON, option)},
     )
     for option, name in NOTED_FIELDS.items()

@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None, prog: str = "lance-spark") -> int:
 
 
 def _run(words: Sequence[str] | None, prog: str) -> int:
-    parser = _parser(prog)
+    parser = program(prog)
     if not (sys.argv[1:] if words is None else words):
         parser.print_help(sys.stderr)
         return _ERROR
@@ -60,7 +60,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_ERROR, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def program(prog: str) -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = _Parser(
         prog=prog,
         description="Look at Lance tables and keep them in order.",

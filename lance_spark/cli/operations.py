@@ -81,24 +81,27 @@ def flag(parameter: Parameter) -> str:
 
 
 def _add_parameter(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
-    given, text = _GIVEN + parameter.name, parameter.help.replace("%", "%%")
+    dest, text = _GIVEN + parameter.name, parameter.help.replace("%", "%%")
     parse = _parser_of(parameter)
     if parameter.is_required:
-        parser.add_argument(given, metavar=flag(parameter), type=parse, help=text)
+        parser.add_argument(dest, metavar=flag(parameter), type=parse, help=text)
     elif parameter.kind == VERSION:
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--version", dest=given, metavar="N", type=_number, help=text)
-        which.add_argument("--tag", dest=given, metavar="TAG", help="instead, its tag")
+        which.add_argument("--version", dest=dest, metavar="N", type=_number, help=text)
+        which.add_argument("--tag", dest=dest, metavar="TAG", help="instead, its tag")
+    elif parameter.kind == "boolean" and parameter.default is None:
+        both = argparse.BooleanOptionalAction
+        parser.add_argument(flag(parameter), dest=dest, action=both, help=text)
     elif parameter.kind == "boolean":
         how = "store_false" if parameter.default is True else "store_true"
         told = f"do not {text}" if parameter.default is True else text
-        parser.add_argument(flag(parameter), dest=given, action=how, default=parameter.default, help=told)
+        parser.add_argument(flag(parameter), dest=dest, action=how, default=parameter.default, help=told)
     else:
         shown = _METAVARS.get(parameter.kind, "JSON")
         told = text if parameter.default in (None, ()) else f"{text} (default: {parameter.default})"
         parser.add_argument(
             flag(parameter),
-            dest=given,
+            dest=dest,
             metavar=shown,
             type=parse,
             default=parameter.default,
@@ -194,7 +197,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _given(action: Action, arguments: argparse.Namespace) -> dict[str, Any]:
+def given(action: Action, arguments: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the operation, by its own names, with the defaults of the command."""
     found = {}
     for parameter in action.parameters:
@@ -213,13 +216,13 @@ def _run(arguments: argparse.Namespace) -> int:
     action: Action = arguments.action
     command: Command = arguments.command
     snapshot: Snapshot = open_table(arguments).snapshot
-    given = _given(action, arguments)
+    asked = given(action, arguments)
     if command.question is not None and not arguments.yes:
-        question = command.question(snapshot, given)
+        question = command.question(snapshot, asked)
         if question is not None and not confirmed(arguments, question):
             return 1
-    value = action.run(Here(), snapshot, given, tracker(None))
-    outcome = Outcome(snapshot, given, value)
+    value = action.run(Here(), snapshot, asked, tracker(None))
+    outcome = Outcome(snapshot, asked, value)
     if arguments.json:
         print_json(_records(action, value) if command.plain is None else command.plain(outcome))
     elif command.told is not None:
