@@ -48,7 +48,7 @@ class IndexVerbs:
     def optimizeIndices(
         self, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False, **noted: Any
     ) -> int:
-        """Extend indexes (None: all) to the fragments that they do not cover; see `Dataset.optimize`. Returns the latest version."""
+        """Extend indexes to the fragments that they do not cover, all or some; see `Dataset.optimize`. Returns the latest version."""
         how = Optimization(num_indices_to_merge, index_names, retrain)
         return optimize_indices(self._executors(), self._target.latest(), how, given(noted).noted).version
 

@@ -309,7 +309,7 @@ class Optimizer(Generic[Result]):
     def optimize_indices(
         self, *, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
     ) -> Result:
-        """Extend indexes (None: all) to the fragments that they do not cover.
+        """Extend indexes to the fragments that they do not cover, all or some.
 
         The new rows and the newest `num_indices_to_merge` segments are joined to one segment (None: all segments; 0: the new rows get a
         segment of their own). `retrain` builds the indexes again. Segments with too many rows for memory are not joined.
