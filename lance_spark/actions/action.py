@@ -97,6 +97,26 @@ class Job(Generic[How]):
 
 
 @dataclass(frozen=True)
+class Asked(Generic[How]):
+    """What a job is asked, and what its transaction stores."""
+
+    how: How
+    write: WriteOptions
+
+
+def asked(stages: Sequence[Stage[How]]) -> tuple[Stage[Asked[How]], ...]:
+    """Stages that take `how` of what is asked."""
+
+    def tasks_of(stage: Stage[How]) -> Stage[Asked[How]]:
+        def tasks(snapshot: Snapshot, asked: Asked[How], cores: int, results: Results) -> Sequence[Any]:
+            return stage.tasks(snapshot, asked.how, cores, results)
+
+        return Stage(tasks, stage.run)
+
+    return tuple(map(tasks_of, stages))
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What an operation was asked and returned: the version that it began with, its arguments, and its value."""
 

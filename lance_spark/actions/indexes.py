@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lance_spark.actions.action import NOTED, REQUIRED, Action, Command, Job, Parameter, Said, noted
+from lance_spark.actions.action import NOTED, REQUIRED, Action, Asked, Command, Job, Parameter, Said, asked, noted
 from lance_spark.display.words import printable
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
@@ -15,25 +15,8 @@ from lance_spark.table.indexes.create import NewIndex
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import Optimization
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.scan.stages import Results, Stage
+from lance_spark.table.scan.stages import Results
 from lance_spark.table.versions.snapshot import Snapshot
-
-Properties = dict[str, str]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What is asked of a job about indexes, and what its transaction stores."""
-
-    how: Any
-    properties: Properties
-
-
-def _stage(stage: Stage[Any]) -> Stage[_Asked]:
-    def tasks(snapshot: Snapshot, asked: _Asked, cores: int, results: Results) -> Sequence[Any]:
-        return stage.tasks(snapshot, asked.how, cores, results)
-
-    return Stage(tasks, stage.run)
 
 
 @dataclass(frozen=True)
@@ -53,9 +36,9 @@ def _new_index(
     replace: bool = False,
     train: bool = True,
     **parameters: Any,
-) -> _Asked:
-    properties = noted(parameters).noted
-    return _Asked(NewIndex(column, kind, name, replace, train, parameters), properties)
+) -> Asked[NewIndex]:
+    write = noted(parameters)
+    return Asked(NewIndex(column, kind, name, replace, train, parameters), write)
 
 
 def _built(before: Snapshot, made: Snapshot) -> Built:
@@ -66,12 +49,12 @@ def _built(before: Snapshot, made: Snapshot) -> Built:
     return Built(made.version, name, index_statistics(made, name)["num_indexed_fragments"])
 
 
-def _commit_built(snapshot: Snapshot, asked: _Asked, results: Results) -> Built:
-    return _built(snapshot, create.commit_created(snapshot, asked.how, results, asked.properties))
+def _commit_built(snapshot: Snapshot, asked: Asked[NewIndex], results: Results) -> Built:
+    return _built(snapshot, create.commit_created(snapshot, asked.how, results, asked.write.noted))
 
 
-def _build(runner: Runner, snapshot: Snapshot, asked: _Asked) -> Built:
-    return _built(snapshot, create.create_index(runner, snapshot, asked.how, asked.properties))
+def _build(runner: Runner, snapshot: Snapshot, asked: Asked[NewIndex]) -> Built:
+    return _built(snapshot, create.create_index(runner, snapshot, asked.how, asked.write.noted))
 
 
 @dataclass(frozen=True)
@@ -91,8 +74,9 @@ def _optimization(
     index_names: Sequence[str] | None = None,
     retrain: bool = False,
     **given: Any,
-) -> _Asked:
-    return _Asked(Optimization(num_indices_to_merge, index_names, retrain), noted(given).noted)
+) -> Asked[Optimization]:
+    write = noted(given)
+    return Asked(Optimization(num_indices_to_merge, index_names, retrain), write)
 
 
 def _optimized(before: Snapshot, made: Snapshot, how: Optimization) -> Optimized:
@@ -113,13 +97,13 @@ def _names(snapshot: Snapshot) -> set[str]:
     return {index.name for index in snapshot.manifest.indexes} - SYSTEM_INDEXES
 
 
-def _commit_optimized(snapshot: Snapshot, asked: _Asked, results: Results) -> Optimized:
-    made = optimize.commit_optimized(snapshot, asked.how, results, asked.properties)
+def _commit_optimized(snapshot: Snapshot, asked: Asked[Optimization], results: Results) -> Optimized:
+    made = optimize.commit_optimized(snapshot, asked.how, results, asked.write.noted)
     return _optimized(snapshot, made, asked.how)
 
 
-def _optimize(runner: Runner, snapshot: Snapshot, asked: _Asked) -> Optimized:
-    made = optimize.optimize_indices(runner, snapshot, asked.how, asked.properties)
+def _optimize(runner: Runner, snapshot: Snapshot, asked: Asked[Optimization]) -> Optimized:
+    made = optimize.optimize_indices(runner, snapshot, asked.how, asked.write.noted)
     return _optimized(snapshot, made, asked.how)
 
 
@@ -207,7 +191,7 @@ ACTIONS = (
         "create_index",
         "build an index of a column",
         {"version": "bigint", "index_name": "string", "fragments_indexed": "bigint"},
-        Job(_new_index, tuple(map(_stage, create.STAGES)), _commit_built, _build),
+        Job(_new_index, asked(create.STAGES), _commit_built, _build),
         _NEW,
         effect="keeps",
         methods={"Dataset": ("create_index",), "LanceTable": ("createIndex",)},
@@ -238,7 +222,7 @@ ACTIONS = (
             "segments_after": "bigint",
             "segments_added": "bigint",
         },
-        Job(_optimization, tuple(map(_stage, optimize.STAGES)), _commit_optimized, _optimize),
+        Job(_optimization, asked(optimize.STAGES), _commit_optimized, _optimize),
         (
             Parameter("num_indices_to_merge", "bigint", "how many segments are joined with the new rows (default: all)"),
             Parameter("index_names", "array<string>", "the indexes (default: all)"),

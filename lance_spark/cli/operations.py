@@ -16,10 +16,10 @@ from lance_spark.cli.arguments import (
     add_version,
     add_yes,
     confirmed,
-    key_and_value,
     open_table,
 )
 from lance_spark.cli.output import print_json, print_table
+from lance_spark.errors import wrong_arguments_as_options
 
 if TYPE_CHECKING:
     from lance_spark.table.versions.snapshot import Snapshot
@@ -117,7 +117,6 @@ _METAVARS = {
     "array<bigint>": "N,N",
     "timestamp": "TIME",
     "interval day to second": "TIME",
-    "map<string,string>": "KEY=VALUE",
 }
 
 
@@ -193,7 +192,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "array<bigint>": _numbers,
     "timestamp": _moment,
     "interval day to second": _age,
-    "map<string,string>": key_and_value,
 }
 
 
@@ -215,13 +213,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
     action: Action = arguments.action
     command: Command = arguments.command
-    snapshot: Snapshot = open_table(arguments).snapshot
     asked = given(action, arguments)
-    if command.question is not None and not arguments.yes:
-        question = command.question(snapshot, asked)
-        if question is not None and not confirmed(arguments, question):
-            return 1
-    value = action.run(Here(), snapshot, asked, tracker(None))
+    with wrong_arguments_as_options():
+        snapshot: Snapshot = open_table(arguments).snapshot
+        if command.question is not None and not arguments.yes:
+            question = command.question(snapshot, asked)
+            if question is not None and not confirmed(arguments, question):
+                return 1
+        value = action.run(Here(), snapshot, asked, tracker(None))
     outcome = Outcome(snapshot, asked, value)
     if arguments.json:
         print_json(_records(action, value) if command.plain is None else command.plain(outcome))

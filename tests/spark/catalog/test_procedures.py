@@ -120,6 +120,15 @@ def test_a_compaction_is_limited_and_leaves_fragments_out(own: Lake) -> None:
     assert sorted(found["id"] for found in own.pylance("ns.t")) == [*range(80)]
 
 
+def test_procedures_say_what_they_do_and_what_there_is_to_do(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id FROM range(3)")
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id FROM range(3)")
+    [report] = own.spark.sql("CALL lance.system.maintenance_report(table => 'ns.t', retain_versions => 1)").collect()
+    assert (report.version, report.fragments, report.fragments_to_compact, report.old_versions) == (2, 2, 2, 1)
+    described = str(own.sql("DESCRIBE PROCEDURE lance.system.maintenance_report"))
+    assert "tell what a compaction, an optimization of indexes and a cleanup would do" in described
+
+
 def test_tags_and_branches_are_made_and_deleted_only_where_needed(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT 1 AS id")
     for ref in ("tag", "branch"):
