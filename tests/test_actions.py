@@ -25,6 +25,8 @@ from lance_spark.cli.operations import commands, words_of
 from lance_spark.errors import RefConflictError
 from lance_spark.spark.catalog import calls
 from lance_spark.spark.catalog.source import CatalogSource
+from lance_spark.table.versions.clones import is_clone
+from lance_spark.table.versions.consumers import CONSUMER_TAG
 from tests.pages import DOCS, PAGES, page
 
 OWN_ACTIONS = [action for family in OWN for action in family.ACTIONS]
@@ -52,9 +54,12 @@ CLASSES: Mapping[Door, type] = {"Dataset": Dataset, "LanceTable": LanceTable}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of two fragments, an index of the first one, a tag, a branch and a deleted row."""
     path = tmp_path_factory.mktemp("actions") / "t.lance"
-    made = Dataset.write(path, pa.table({"id": [1, 2, 3], "x": [3, 1, 2]}))
-    made = made.create_scalar_index("id", "BTREE").insert(pa.table({"id": [4, 5], "x": [5, 4]}))
+    schema = pa.schema([pa.field("id", pa.int64(), False), pa.field("x", pa.int64())])
+    made = Dataset.write(path, pa.table({"id": [1, 2, 3], "x": [3, 1, 2]}, schema))
+    made = made.create_scalar_index("id", "BTREE")
+    made = made.insert(pa.table({"id": [4, 5], "x": [5, 4]}, schema))
     made.tags.create("first", 1)
+    made.tags.create(f"{CONSUMER_TAG}stream", 2)
     made.create_branch("b")
     return path
 
@@ -165,6 +170,10 @@ def test_every_difference_has_a_reason() -> None:
         needed = [p.is_required for p in action.parameters]
         assert needed == sorted(needed, reverse=True), "parameters that are needed come first"
     assert not {name for _, name in NO_METHOD} - {*ACTIONS}
+
+
+def test_every_operation_is_compared_at_its_doors() -> None:
+    assert {action.name for action in OWN_ACTIONS} == {case.name for case in CASES}
 
 
 @pytest.mark.parametrize("action", [a for of in commands().values() for a, _ in of], ids=lambda a: a.name)
@@ -300,13 +309,53 @@ CASES = [
     Case("verify", {"decode": False}, ("--no-decode",), lambda d: d.verify(False), lambda t: t.verify(False)),
     Case(
         "set_not_null",
+        {"columns": ["x"]},
+        ("x",),
+        lambda d: d.alter_columns({"path": "x", "nullable": False}),
+        lambda t: t.alterColumn("x", nullable=False),
+        "ALTER TABLE t ALTER COLUMN x SET NOT NULL",
+    ),
+    Case(
+        "add_constraint",
+        {"name": "c", "condition": "id > 0"},
+        ("c", "id > 0"),
+        statement="ALTER TABLE t ADD CONSTRAINT c CHECK (id > 0)",
+    ),
+    Case(
+        "drop_constraint",
+        {"name": "c", "if_exists": True},
+        ("c", "--if-exists"),
+        statement="ALTER TABLE t DROP CONSTRAINT IF EXISTS c",
+    ),
+    Case(
+        "set_primary_key",
         {"columns": ["id"]},
         ("id",),
-        lambda d: d.alter_columns({"path": "id", "nullable": False}),
-        lambda t: t.alterColumn("id", nullable=False),
-        "ALTER TABLE t ALTER COLUMN id SET NOT NULL",
+        None,
+        lambda t: t.setPrimaryKey(["id"]),
+        "ALTER TABLE t SET UNENFORCED PRIMARY KEY (id)",
     ),
-    Case("add_constraint", {"name": "c", "condition": "id > 0"}, ("c", "id > 0")),
+    Case(
+        "shallow_clone",
+        {"path": "{t}.clone", "version": "1"},
+        ("{t}.clone", "--version", "1"),
+        lambda d: d.shallow_clone(f"{d.uri}.clone", 1),
+        lambda t: t.shallowClone(f"{t._target.uri}.clone", 1),
+    ),
+    Case(
+        "deep_clone",
+        {"path": "{t}.clone"},
+        ("{t}.clone",),
+        lambda d: d.deep_clone(f"{d.uri}.clone"),
+        lambda t: t.deepClone(f"{t._target.uri}.clone"),
+    ),
+    Case(
+        "drop_consumer",
+        {"id": "stream"},
+        ("stream",),
+        lambda d: d.consumers.drop("stream"),
+        lambda t: t.consumers.drop("stream"),
+    ),
     Case("merge_mem_wal", {}, (), lambda d: d.merge_mem_wal(), lambda t: t.mergeMemWal()),
     Case(
         "maintenance_report",
@@ -327,8 +376,10 @@ def state(path: Path) -> dict[str, Any]:
         "rows": sorted(now.scan().to_table()["id"].to_pylist()),
         "fragments": [f.physical_rows for f in manifest.fragments],
         "indexes": sorted((i["name"], i["type"], sorted(i["fragment_ids"])) for i in now.list_indices()),
-        "tags": {tag.name: tag.version for tag in now.tags.list().values()},
+        "tags": {tag.name: tag.version for tag in now.tags.list().values() if not is_clone(tag.name)},
+        "clones": [clone.name for clone in path.parent.glob("*.clone")],
         "branches": sorted(now.branches.list()),
+        "consumers": [consumer.id for consumer in now.consumers.list()],
         "versions": [v.version for v in now.versions()],
         "schema": now.schema,
         "config": sorted(key for key in manifest.config),
@@ -353,6 +404,11 @@ def stable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: v for name, v in row.items() if name not in VOLATILE} for row in rows]
 
 
+def at(path: Path, value: Any) -> Any:
+    """An argument with the path of the table in the place of {t}."""
+    return value.replace("{t}", str(path)) if isinstance(value, str) else value
+
+
 def assert_rows(found: list[dict[str, Any]] | None, rows: list[dict[str, Any]]) -> None:
     """The rows that a method returned, if it returns rows, are those of CALL."""
     if found is not None:
@@ -364,11 +420,12 @@ def test_an_operation_does_the_same_at_all_doors(
     case: Case, copies: Callable[[], Path], capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
     action, path = ACTIONS[case.name], copies()
-    rows = stable(call(path, case.name, case.arguments))
+    given = {key: at(path, value) for key, value in case.arguments.items()}
+    rows = stable(call(path, case.name, given))
     expected = state(path)
     if action.command is not None:
         path = copies()
-        told = command(capsys, path, case.name, *case.words)
+        told = command(capsys, path, case.name, *(at(path, word) for word in case.words))
         assert state(path) == expected, "command"
         if action.command.plain is None:
             assert stable(told) == rows, "command"
