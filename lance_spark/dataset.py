@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Never, Self
 
 import pyarrow as pa
 
+from lance_spark.actions.cleanup import clean_up
+from lance_spark.actions.report import MaintenanceReport, maintenance_report
+from lance_spark.actions.verify import verify
 from lance_spark.display.pylance_names import INSTEAD
 from lance_spark.errors import check_type
 from lance_spark.inspection.metadata_tables import metadata_table
@@ -26,14 +29,14 @@ from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInser
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
+from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.compaction.optimize import Optimizer
 from lance_spark.table.feed.changes import Changes, changes
-from lance_spark.table.indexes.check import check_indexes
 from lance_spark.table.indexes.methods import IndexMethods
-from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
+from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.maintenance.progress import tracker
-from lance_spark.table.maintenance.verify import Report, verify
+from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
@@ -201,7 +204,7 @@ class Dataset(SearchMethods, IndexMethods):
         return versions(self.snapshot.store)
 
     def history(self, limit: int | None = None) -> History:
-        """Existing versions, newest first, each with its time, operation, properties and commit message."""
+        """List existing versions, newest first, each with its time, operation, properties and commit message."""
         return history(self.snapshot.store, limit)
 
     def changes(
@@ -265,13 +268,13 @@ class Dataset(SearchMethods, IndexMethods):
         return Dataset(resolve(self.snapshot, version))
 
     def create_branch(self, branch: str, reference: Reference | None = None) -> Dataset:
-        """Create a branch that starts at the version `reference`, by default this one. Raises RefConflictError if it exists."""
+        """Create a branch that starts at a version, `reference`, by default this one. Raises RefConflictError if it exists."""
         return Dataset(create_branch(self.snapshot, branch, reference))
 
     def shallow_clone(
         self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Dataset:
-        """Create a table at `target_path` that refers to the files of this one, which holds them by a tag; see docs/branches-and-tags.md.
+        """Create a table that refers to the files of this one, which holds them by a tag; see docs/branches-and-tags.md.
 
         Warns if the tag cannot be written, since cleanups of this table may then break the clone. Raises TableAlreadyExistsError.
         """
@@ -285,7 +288,7 @@ class Dataset(SearchMethods, IndexMethods):
         *,
         progress: bool | None = None,
     ) -> Dataset:
-        """Create a table at `target_path` with copies of all files of one version. Raises TableAlreadyExistsError.
+        """Create a table with copies of all files of one version, at `target_path`. Raises TableAlreadyExistsError.
 
         `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
@@ -300,29 +303,57 @@ class Dataset(SearchMethods, IndexMethods):
         error_if_tagged_old_versions: bool = True,
         delete_rate_limit: int | None = None,
         dry_run: bool = False,
+        before_version: int | None = None,
+        before_timestamp: datetime | None = None,
         progress: bool | None = None,
     ) -> CleanupStats:
-        """Remove versions of this branch that are older than `older_than` (default: 14 days) and unneeded files.
+        """Remove old versions and the files that no version needs: versions of this branch that are older than `older_than`.
 
-        This version and later ones are kept: open the table again if others have committed since. The latest `retain_versions` are kept at
-        any age. `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent writers; else
-        they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed. `progress`
-        shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is tagged, unless
+        The default age is 14 days if there is no other condition. Only versions before `before_version` and `before_timestamp` are
+        removed. This version and later ones are kept: open the table again if others have committed since. The latest `retain_versions`
+        are kept at any age. `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent
+        writers; else they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be
+        removed. `progress` shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is tagged, unless
         `error_if_tagged_old_versions` is false: then it is kept.
         """
-        if older_than is None and retain_versions is None:
-            older_than = DEFAULT_AGE
-        policy = CleanupPolicy(older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, delete_rate_limit, dry_run)
-        return cleanup_old_versions(self.snapshot, policy, tracker(progress))
+        return clean_up(
+            self.snapshot,
+            older_than,
+            retain_versions,
+            dry_run,
+            before_version,
+            before_timestamp,
+            delete_unverified,
+            error_if_tagged_old_versions,
+            delete_rate_limit,
+            tracker(progress),
+        )
+
+    def maintenance_report(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+    ) -> MaintenanceReport:
+        """Tell what a compaction, an optimization of indexes and a cleanup would do now; nothing is changed.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1]})).insert(pa.table({"id": [2]}))
+            >>> table.maintenance_report().fragments_to_compact
+            2
+        """
+        return maintenance_report(self.snapshot, older_than, retain_versions, target_rows_per_fragment)
 
     def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
-        """Check that every file of this version exists, has the recorded size and number of rows, and decodes. Returns a printable report.
+        """Check that every file of a version exists and is intact. Returns a printable report.
 
-        With `decode`, scalar indexes are asked for a sample of their rows.
+        A file is intact if it has the recorded size and number of rows, and decodes. With `decode`, scalar indexes are asked for a sample
+        of their rows.
 
         `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
-        return verify(self.snapshot, decode, tracker(progress), check_indexes(self.snapshot) if decode else ())
+        return verify(self.snapshot, decode, tracker(progress))
 
     def insert(self, data: Data, mode: Mode = "append", *, commit_message: str | None = None) -> Dataset:
         """Append `data` to the latest version of the table or branch, or "overwrite" it; `Dataset.write` has more options.

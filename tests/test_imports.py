@@ -35,6 +35,7 @@ ROOMS = [
     "namespace/partitioned",
     "namespace",
     "dataset",
+    "actions",
     "inspection",
     "table/backfill",
     "table/compaction",
