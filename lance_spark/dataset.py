@@ -372,6 +372,19 @@ class Dataset(SearchMethods, IndexMethods):
             alter.drop_columns(self.snapshot, names(columns if isinstance(columns, str) else tuple(dict.fromkeys(columns))) or ())
         )
 
+    def reorder_columns(self, columns: Sequence[str]) -> Dataset:
+        """Put these columns first, in this order; the others follow as they are. Fields of structs (with dots) are ordered in their struct.
+
+        Field ids stay, and data files are not rewritten.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"a": [1], "b": [2], "c": [3]}))
+            >>> table.reorder_columns(["c", "a"]).schema.names
+            ['c', 'a', 'b']
+        """
+        return self._changed(alter.reorder_columns(self.snapshot, columns))
+
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
         """Change columns: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`, `{"path": "a", "data_type": pa.int64()}`.
 
