@@ -699,6 +699,8 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             ),
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "Dataset.reorder_columns",
+            "LanceTable.reorderColumns",
             "PartitionedNamespace.drop_column",
             "lance_spark.create_partitioned_namespace",
             "TruncationWriter",

@@ -34,6 +34,8 @@ from lance_spark.table.commit.conflicts import RULES, Outcome, judge
 from lance_spark.table.versions.snapshot import open_snapshot
 from tests.table.commit.changes import CHANGES, READ_VERSION, make_table
 
+pytestmark = [pytest.mark.spec("table.md", "Transactions"), pytest.mark.spec("format-document.md", "Conflict resolution")]
+
 FILES = ("data", "_deletions", "_indices")
 
 

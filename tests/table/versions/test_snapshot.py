@@ -24,6 +24,8 @@ from lance_spark.table.versions.snapshot import (
     version_of,
 )
 
+pytestmark = pytest.mark.spec("format-document.md", "Dataset Directory")
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
