@@ -23,8 +23,8 @@ tests write, and the other way around. `python scripts/conformance.py` draws thi
 TABLE: Mapping[str, str | None] = {
     "Manifest": None,
     "Schema & Fields": None,
-    "Unenforced Primary Key": "`restore` goes back to a version from before the key was declared, also without a key. A position that is not an integer is "
-    "refused in new columns, where pylance ignores it.",
+    "Unenforced Primary Key": "`restore` goes back to a version from before the key was declared. A position that is not an integer is refused in "
+    "new columns; pylance ignores it.",
     "Fragments": None,
     "Data Evolution": None,
     "Data Files": None,
@@ -39,7 +39,8 @@ SCHEMA: Mapping[str, str | None] = {
     "Primitive Types": None,
     "Floating Point Types": None,
     "String and Binary Types": None,
-    "Decimal Types": "Spark has no decimals of more than 38 digits: such a column is left out by the option `columns`, or read with `Dataset`.",
+    "Decimal Types": "Spark has no decimals of more than 38 digits: leave out such a column by the option `columns`, or read it "
+    "with `Dataset`.",
     "Date and Time Types": None,
     "Timestamp Types": None,
     "Struct Type": None,
@@ -67,15 +68,16 @@ PARTITIONED: Mapping[str, str | None] = {
     "Namespace Naming": None,
     "Partition Value Discovery": None,
     "Schema Consistency Rules": None,
-    "Schema Evolution Rules": "A dropped column leaves the schema, as the published page has it; `lance:deprecated` of other writers is respected.",
-    "Partitioning": 'New namespaces have the form of the published page by default, in which a spec is an object; `form="document"` writes the form of '
-    "this document. Other writers know neither.",
-    "Partition Expression": "Expressions of the appendix are evaluated; rows of others are read and not pruned.",
+    "Schema Evolution Rules": "A dropped column leaves the schema, as on the page that was published later; `lance:deprecated` of other "
+    "writers is respected.",
+    "Partitioning": "New namespaces have the form of the page that was published later, unless they are made with `form='document'`. "
+    "pylance knows neither.",
+    "Partition Expression": "Functions that mean the same in DataFusion and Spark are evaluated; fields with others are read, not written.",
     "Partition Pruning": None,
     "Partition Evolution": None,
     "ACID Enforcement": None,
-    "Appendix D: Common Partition Expressions": "The document does not say which bytes `hash` hashes: integers are hashed as int64, little endian, strings and binary "
-    "as their bytes; buckets of other types are refused.",
+    "Appendix D: Common Partition Expressions": "The document does not say which bytes `hash` hashes: `int64` as 8 bytes, little endian, "
+    "text as UTF-8, binary values as they are; other types are refused. The hash is a signed number.",
     "Appendix E: Schema Evolution Example": None,
 }
 FORMAT: Mapping[str, str | None] = {
@@ -92,7 +94,8 @@ FORMAT: Mapping[str, str | None] = {
     "Manifest Naming Schemes": None,
     "Conflict resolution": None,
     "External Manifest Store": None,
-    "Statistics": "Only files of version 0.1 have statistics of pages. They are not read, and files of 0.1 are not written; files of 2.x have none.",
+    "Statistics": "Only files of version 0.1 have statistics of pages, and files of 0.1 are not written. They are not read: conditions "
+    "are evaluated on the values.",
     "Move-Stable Row IDs": None,
     "Assigning row ids": None,
     "Row ID sequences": None,

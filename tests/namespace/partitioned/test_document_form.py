@@ -19,7 +19,6 @@ from lance_spark.namespace.partitioned.expressions import CustomExpression
 from lance_spark.namespace.partitioned.transforms import XXHASH64, Transform
 from tests.namespace.partitioned.made import plain
 
-DOCUMENT = "partitioned-namespace.md"
 DATE, COUNTRY = ["2025-12-10", "2025-12-11", "2024-01-01"], ["US", "DE", None]
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False), ("event_date", pa.date32()), ("country", pa.string())])
 ROWS = [(i, date.fromisoformat(DATE[i % 3]), COUNTRY[i % 2]) for i in range(6)]
@@ -47,16 +46,16 @@ def made(tmp_path: Path) -> PartitionedNamespace:
     return first.write(rows(range(3))).add_spec([YEAR, "country"]).write(rows(range(3, 6)))
 
 
-@pytest.mark.spec(DOCUMENT, "Metadata Definition")
-@pytest.mark.spec(DOCUMENT, "Partitioning")
+@pytest.mark.spec("partitioned-namespace.md", "Metadata Definition")
+@pytest.mark.spec("partitioned-namespace.md", "Partitioning")
 def test_the_example_of_the_document_is_written_to_the_letter(made: PartitionedNamespace) -> None:
     written = properties(Path(made.uri))
     assert (written["partition_spec_v1"], written["partition_spec_v2"]) == (V1, V2)
     assert [f["metadata"] for f in written["schema"]["fields"]] == [{"lance:field_id": str(i)} for i in range(3)]
 
 
-@pytest.mark.spec(DOCUMENT, "Physical Layout and Naming")
-@pytest.mark.spec(DOCUMENT, "Namespace Naming")
+@pytest.mark.spec("partitioned-namespace.md", "Physical Layout and Naming")
+@pytest.mark.spec("partitioned-namespace.md", "Namespace Naming")
 def test_tables_and_namespaces_have_the_names_of_the_document(made: PartitionedNamespace) -> None:
     listed = lance.dataset(Path(made.uri) / "__manifest").to_table().to_pylist()
     by_id = {row["object_id"]: row for row in listed}
@@ -75,8 +74,8 @@ def test_tables_and_namespaces_have_the_names_of_the_document(made: PartitionedN
     assert by_id["v1"]["event_date"] is None
 
 
-@pytest.mark.spec(DOCUMENT, "Partition Evolution")
-@pytest.mark.spec(DOCUMENT, "Partition Pruning")
+@pytest.mark.spec("partitioned-namespace.md", "Partition Evolution")
+@pytest.mark.spec("partitioned-namespace.md", "Partition Pruning")
 @pytest.mark.parametrize(
     ("condition", "tables"),
     [("event_date = DATE '2025-12-10'", 3), ("event_date < DATE '2025-01-01'", 2), ("country = 'DE' AND id > 2", 5), ("country = 'US'", 4)],
@@ -89,7 +88,7 @@ def test_each_spec_is_pruned_by_its_own_values(made: PartitionedNamespace, condi
     assert (kept <= tables, total) == (True, 6)
 
 
-@pytest.mark.spec(DOCUMENT, "Partition Evolution")
+@pytest.mark.spec("partitioned-namespace.md", "Partition Evolution")
 def test_a_field_with_the_rule_of_an_older_one_keeps_its_id_and_name(made: PartitionedNamespace) -> None:
     land = {"column": "country", "name": "land", "transform": "truncate", "parameter": 1}
     later = made.add_spec(["event_date", ("month", "event_date"), land])
@@ -102,8 +101,8 @@ def test_a_field_with_the_rule_of_an_older_one_keeps_its_id_and_name(made: Parti
         later.add_spec([{"column": "id", "name": "land"}])
 
 
-@pytest.mark.spec(DOCUMENT, "Appendix E: Schema Evolution Example")
-@pytest.mark.spec(DOCUMENT, "Schema Evolution Rules")
+@pytest.mark.spec("partitioned-namespace.md", "Appendix E: Schema Evolution Example")
+@pytest.mark.spec("partitioned-namespace.md", "Schema Evolution Rules")
 def test_a_namespace_that_was_made_by_the_document_is_read_and_appended_to(tmp_path: Path) -> None:
     """`__manifest` and the tables are pylance's; a column is deprecated, and no version is pinned."""
     fields = [
@@ -151,7 +150,7 @@ KNOWN = {  # published digests of XXH64 with the seed 0
 }
 
 
-@pytest.mark.spec(DOCUMENT, "Appendix D: Common Partition Expressions")
+@pytest.mark.spec("partitioned-namespace.md", "Appendix D: Common Partition Expressions")
 def test_buckets_are_the_absolute_values_of_known_hashes() -> None:
     signed = [digest - 2**64 if digest >= 2**63 else digest for digest in KNOWN.values()]
     for count in (1, 7, 16, 2**31 - 1):
@@ -162,7 +161,7 @@ def test_buckets_are_the_absolute_values_of_known_hashes() -> None:
         assert transform.apply(pa.array([0, -1, 2**63 - 1], pa.int64())) == transform.apply(as_bytes)
 
 
-@pytest.mark.spec(DOCUMENT, "Appendix D: Common Partition Expressions")
+@pytest.mark.spec("partitioned-namespace.md", "Appendix D: Common Partition Expressions")
 @pytest.mark.parametrize("source", SOURCES)
 def test_rows_are_divided_and_pruned_by_buckets(source: str, tmp_path: Path) -> None:
     t, values = SOURCES[source]
@@ -197,7 +196,7 @@ OF_NUMBERS = ("abs(col)", "abs(col) % 5", "col * 2 + 1", "(col - 3) % 4", "col %
 EXPRESSIONS = [*((text, TEXTS) for text in OF_TEXT), *((text, NUMBERS) for text in OF_NUMBERS)]
 
 
-@pytest.mark.spec(DOCUMENT, "Partition Expression")
+@pytest.mark.spec("partitioned-namespace.md", "Partition Expression")
 @pytest.mark.parametrize(("expression", "values"), EXPRESSIONS, ids=[text for text, _ in EXPRESSIONS])
 def test_an_expression_has_the_values_of_datafusion(expression: str, values: pa.Array, tmp_path: Path) -> None:
     theirs = lance.write_dataset(pa.table({"col": values}), tmp_path / "t").to_table(columns={"x": expression})["x"]
@@ -205,7 +204,7 @@ def test_an_expression_has_the_values_of_datafusion(expression: str, values: pa.
     assert ours.to_pylist() == theirs.to_pylist()
 
 
-@pytest.mark.spec(DOCUMENT, "Partition Expression")
+@pytest.mark.spec("partitioned-namespace.md", "Partition Expression")
 @pytest.mark.parametrize("form", ["document", "published"])
 def test_rows_are_divided_by_an_expression(form: Any, tmp_path: Path) -> None:
     schema = pa.schema([("name", pa.string())])
