@@ -23,8 +23,8 @@ tests write, and the other way around. `python scripts/conformance.py` draws thi
 TABLE: Mapping[str, str | None] = {
     "Manifest": None,
     "Schema & Fields": None,
-    "Unenforced Primary Key": "`restore` goes back to a version from before the key was declared. A position that is not an integer is refused in "
-    "new columns; pylance ignores it.",
+    "Unenforced Primary Key": "`restore` goes back to a version from before the key was declared. A position that is not an integer is "
+    "refused in new columns; pylance ignores it.",
     "Fragments": None,
     "Data Evolution": None,
     "Data Files": None,

@@ -699,6 +699,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             ),
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "Dataset.migrate_manifest_paths_v2",
             "Dataset.reorder_columns",
             "LanceTable.reorderColumns",
             "PartitionedNamespace.drop_column",
