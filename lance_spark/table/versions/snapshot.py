@@ -254,8 +254,9 @@ def version_of(name: str) -> int | None:
 
 def list_versions(store: Store) -> dict[int, str]:
     """All versions in ascending order, with the paths of their manifests. Raises TableNotFoundError if there are none."""
-    found = {version: f"{VERSIONS}/{name}" for name in store.names(VERSIONS) if (version := version_of(name)) is not None}
-    _check_one_scheme(store, found.values())
+    named = [(version, name) for name in store.names(VERSIONS) if (version := version_of(name)) is not None]
+    _check_one_scheme(store, (name for _, name in named))
+    found = {version: f"{VERSIONS}/{name}" for version, name in named}
     if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
@@ -273,10 +274,11 @@ def latest_version(store: Store) -> tuple[int, str]:
     if newest <= _DETACHED_NAME:
         newest = min((name for name in v2 if name > _DETACHED_NAME), default="")
     others = [name for name in names if len(name) != len(_DETACHED_NAME)]
-    found = {v: f"{VERSIONS}/{name}" for name in [*others, newest] if (v := version_of(name)) is not None}
+    named = [(v, name) for name in [*others, newest] if (v := version_of(name)) is not None]
+    found = {v: f"{VERSIONS}/{name}" for v, name in named}
     if newest and version_of(newest) is None:
         return next(reversed(list_versions(store).items()))
-    _check_one_scheme(store, found.values())
+    _check_one_scheme(store, (name for _, name in named))
     if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
@@ -285,9 +287,9 @@ def latest_version(store: Store) -> tuple[int, str]:
     return max(found.items())
 
 
-def _check_one_scheme(store: Store, paths: Iterable[str]) -> None:
+def _check_one_scheme(store: Store, found: Iterable[str]) -> None:
     """Raise UnsupportedFeatureError for manifests with names of both schemes, which an interrupted migration leaves."""
-    names = {is_v2_path(path): path for path in paths}
+    names = {is_v2_path(name): f"{VERSIONS}/{name}" for name in found}
     if len(names) > 1:
         raise UnsupportedFeatureError(
             f"{store.uri} has manifests with names of both schemes, {names[False]} and {names[True]}, as an interrupted migration leaves "
