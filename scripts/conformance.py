@@ -47,7 +47,7 @@ SCHEMA: Mapping[str, str | None] = {
     "List Types": None,
     "Fixed-Size List Types": None,
     "Fixed-Size Binary Type": None,
-    "Dictionary Type": None,
+    "Dictionary Type": "Ordered dictionaries are written as unordered ones, as the conversion table says: pylance appends to no other.",
     "Map Type": None,
     "Blob Type": None,
     "BFloat16 Type": None,
