@@ -94,8 +94,8 @@ FORMAT: Mapping[str, str | None] = {
     "Manifest Naming Schemes": None,
     "Conflict resolution": None,
     "External Manifest Store": None,
-    "Statistics": "Only files of version 0.1 have statistics of pages, and files of 0.1 are not written. They are not read: conditions "
-    "are evaluated on the values.",
+    "Statistics": "Only files of version 0.1 have statistics of pages, which are read and pass over batches. Such files are not written; "
+    "those of 2.x have none.",
     "Move-Stable Row IDs": None,
     "Assigning row ids": None,
     "Row ID sequences": None,

@@ -16,14 +16,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, InvalidOptionError
+from lance_spark.namespace.manifest_rows import PARTITION_FIELD, PARTITION_SPEC
 from lance_spark.namespace.partitioned.expressions import SOURCE, CustomExpression, expression_of, transform_of
 from lance_spark.namespace.partitioned.json_arrow import type_from_json, type_to_json
 from lance_spark.namespace.partitioned.transforms import KINDS, MURMUR3, PARAMETERS, XXHASH64, Transform
 
-SPEC = "partition_spec_v"
+SPEC = PARTITION_SPEC
 SCHEMA = "schema"
 """Keys of the namespace's properties; the number of the spec follows the first."""
-COLUMN = "partition_field_"
+COLUMN = PARTITION_FIELD
 FIELD_ID = b"lance:field_id"
 """The key of a column's id in its field metadata, in the namespace's schema and in the tables."""
 DEPRECATED = b"lance:deprecated"

@@ -243,3 +243,18 @@ def test_only_the_documents_form_has_names_and_there_are_two_forms(tmp_path: Pat
         lance_spark.create_partitioned_namespace(tmp_path, SCHEMA, [YEAR])
     with pytest.raises(InvalidOptionError, match="one of published, document, not 'other'"):
         lance_spark.create_partitioned_namespace(tmp_path, SCHEMA, ["country"], form="other")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("partitioned-namespace.md", "Partition Value Discovery")
+@pytest.mark.parametrize("form", ["document", "published"])
+def test_namespaces_and_tables_have_their_partition_values_as_properties(form: Any, tmp_path: Path) -> None:
+    made = lance_spark.create_partitioned_namespace(tmp_path, SCHEMA, [("year", "event_date"), "country"], form=form)
+    made.write(rows(range(1)))
+    namespace = lance_spark.namespace(tmp_path)
+    (year,) = namespace.list_namespaces(["v1"])
+    (country,) = namespace.list_namespaces(["v1", year])
+    assert namespace.describe_namespace(["v1"]) == {}
+    assert namespace.describe_namespace(["v1", year]) == {"partition.event_date_year": "2025"}
+    values = {"partition.event_date_year": "2025", "partition.country": "US"}
+    assert namespace.describe_namespace(["v1", year, country]) == values
+    assert namespace.describe_table(["v1", year, country, "dataset"]).properties == values
