@@ -17,7 +17,7 @@ def test_the_properties_of_a_table_have_its_partition_values(spark: SparkSession
     root = tmp_path / "lake"
     made = lance_spark.create_partitioned_namespace(root, pa.schema([("id", pa.int64()), ("country", pa.string())]), ["country"])
     made.write(pa.table({"id": [1, 2], "country": ["DE", "US"]}))
-    with lake(spark, root, root=str(root)) as own:
+    with lake(spark, root) as own:
         places = [row[0] for row in own.sql("SHOW NAMESPACES IN lance.v1")]
         shown = {}
         for place in places:
