@@ -35,6 +35,7 @@ from lance_spark.table.feed.changes import Changes, changes
 from lance_spark.table.indexes.methods import IndexMethods
 from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
+from lance_spark.table.maintenance.manifest_names import migrate_manifest_names
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
@@ -403,6 +404,19 @@ class Dataset(SearchMethods, IndexMethods):
             alter.drop_columns(self.snapshot, names(columns if isinstance(columns, str) else tuple(dict.fromkeys(columns))) or ())
         )
 
+    def reorder_columns(self, columns: Sequence[str]) -> Dataset:
+        """Put these columns first, in this order; the others follow as they are. Fields of structs (with dots) are ordered in their struct.
+
+        Field ids stay, and data files are not rewritten.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"a": [1], "b": [2], "c": [3]}))
+            >>> table.reorder_columns(["c", "a"]).schema.names
+            ['c', 'a', 'b']
+        """
+        return self._changed(alter.reorder_columns(self.snapshot, columns))
+
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
         """Change columns: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`, `{"path": "a", "data_type": pa.int64()}`.
 
@@ -422,6 +436,18 @@ class Dataset(SearchMethods, IndexMethods):
         for _ in merge_log(self.snapshot, WriteOptions(commit_message=commit_message), Here()):
             pass
         return self._changed(reopened(self.snapshot))
+
+    def migrate_manifest_paths_v2(self: Dataset | str | PathLike[str], storage_options: Mapping[str, str] | None = None) -> Dataset:
+        """Give all manifests names of the V2 scheme, by which the latest version is found in one request of any store.
+
+        A table with names of both schemes, which an interrupted migration leaves, cannot be opened: call this with its URI,
+        `Dataset.migrate_manifest_paths_v2("/tmp/t.lance")`. Nobody may write to the table meanwhile. Branches have manifests of their own.
+
+        Raises CommitConflictError for a version with two manifests that differ.
+        """
+        store = self.snapshot.store if isinstance(self, Dataset) else Store(self, storage_options)
+        migrate_manifest_names(store)
+        return Dataset(open_snapshot(store))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
         """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""

@@ -196,6 +196,10 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """Rename a column (with dots for nested fields). Returns the new version."""
         return self._target.refreshed(alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version)
 
+    def reorderColumns(self, columns: Sequence[str], **noted: Any) -> int:
+        """Put these columns first, in this order; the others follow. See `Dataset.reorder_columns`. Returns the new version."""
+        return self._target.refreshed(alter.reorder_columns(self._target.latest(), columns, given(noted).noted).version)
+
     def alterColumn(
         self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
     ) -> RowChanges:

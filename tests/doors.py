@@ -716,15 +716,30 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"Dataset.{name}" for name in ("cleanup_old_versions", "commit", "create_branch", "create_index", "create_scalar_index")),
             *(
                 f"Dataset.{name}"
-                for name in ("deep_clone", "delete", "drop_columns", "drop_index", "restore", "shallow_clone", "update_config")
+                for name in (
+                    "deep_clone",
+                    "delete",
+                    "drop_columns",
+                    "drop_index",
+                    "reorder_columns",
+                    "restore",
+                    "shallow_clone",
+                    "update_config",
+                )
             ),
             *(
                 f"LanceTable.{name}"
                 for name in ("create", "createBranch", "createIfNotExists", "createIndex", "createOrReplace", "deepClone")
             ),
-            *(f"LanceTable.{name}" for name in ("delete", "dropColumns", "dropIndex", "optimizeIndices", "renameColumn", "replace")),
+            *(
+                f"LanceTable.{name}"
+                for name in ("delete", "dropColumns", "dropIndex", "optimizeIndices", "renameColumn", "reorderColumns", "replace")
+            ),
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "Dataset.migrate_manifest_paths_v2",
+            "Dataset.reorder_columns",
+            "LanceTable.reorderColumns",
             "PartitionedNamespace.drop_column",
             "lance_spark.create_partitioned_namespace",
             "TruncationWriter",

@@ -15,6 +15,8 @@ from lance_spark.file.data_file import open_data_file
 from lance_spark.storage.store import Store
 from tests.layouts.data import random_array, read_rows, written_by_pylance
 
+pytestmark = pytest.mark.spec("format-document.md", "File Structure")
+
 VERSIONS = ["legacy", "2.0", "2.1", "2.2", "2.3"]
 
 

@@ -24,6 +24,8 @@ from lance_spark.storage.store import Store
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.sample import examples
 
+pytestmark = pytest.mark.spec("table.md", "Data Files")
+
 VERSIONS = [(2, 1), (2, 2)]
 SIZES = [0, 1, 7, 1023, 1024, 1025, 4096, 5000]
 

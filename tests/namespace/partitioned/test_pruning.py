@@ -19,6 +19,8 @@ from lance_spark.namespace.partitioned.transforms import Transform
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import from_arrow
 
+pytestmark = pytest.mark.spec("partitioned-namespace.md", "Partition Pruning")
+
 RANDOM = random.Random(7)
 
 

@@ -24,6 +24,11 @@ from lance_spark.namespace.partitioned.transforms import Transform
 from lance_spark.namespace.partitioned.write import begin, write_partitions
 from tests.namespace.partitioned.made import plain, with_partitions
 
+pytestmark = [
+    pytest.mark.spec("partitioned-namespace.md", "Physical Layout and Naming"),
+    pytest.mark.spec("partitioned-namespace.md", "ACID Enforcement"),
+]
+
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("c", pa.string()), pa.field("v", pa.float64())])
 COUNTRIES = ["US", None, "é"]
 

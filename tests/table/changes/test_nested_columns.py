@@ -25,6 +25,8 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import NO_OPTIONS
 from tests.table.changes.test_alter_types import LINEAGE
 
+pytestmark = pytest.mark.spec("table.md", "Data Evolution")
+
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string()), ("d", pa.struct([("z", pa.int32())]))])
 WHOLE: list[Any] = [{"x": i, "y": f"y{i}", "d": {"z": 10 * i}} for i in range(6)]
 STRUCTS: list[Any] = [WHOLE[0], None, {"x": None, "y": None, "d": None}, WHOLE[3], {"x": 4, "y": "y", "d": {"z": None}}, WHOLE[5]]

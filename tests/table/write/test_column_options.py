@@ -16,6 +16,8 @@ from lance_spark.schema.schema import Schema
 from lance_spark.table.write.target import Mode
 from tests.arrays import ArrayMaker
 
+pytestmark = pytest.mark.spec("schema.md", "Encoding Metadata")
+
 ROWS = 20_000
 NUMBERS = np.random.default_rng(1).integers(0, 1000, ROWS)
 TABLE = pa.table(
