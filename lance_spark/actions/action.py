@@ -18,8 +18,8 @@ from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.stages import Results, Stage
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
-from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.options import NOTED as NOTED_FIELDS
+from lance_spark.table.write.options import WriteOptions
 
 Door = Literal["CALL", "statement", "command", "Dataset", "LanceTable"]
 Effect = Literal["reads", "keeps", "rows", "columns"]
