@@ -24,15 +24,15 @@ def kernel(function: F) -> F:
     Kernels have no bounds checks: every index must be checked before the call, or in the loop, which then returns a status. Set
     NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
-    return cast(F, _Kernel(function, frozenset()))
+    return cast(F, Kernel(function, frozenset()))
 
 
 def summing(function: F) -> F:
     """As `kernel`, for sums of floats in any order: the processor adds several numbers at once. Last digits may differ between machines."""
-    return cast(F, _Kernel(function, _ANY_ORDER))
+    return cast(F, Kernel(function, _ANY_ORDER))
 
 
-class _Kernel:
+class Kernel:
     """A function that is compiled on its first call. Two threads may both prepare it, which numba allows."""
 
     def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:

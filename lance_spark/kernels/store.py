@@ -64,6 +64,7 @@ class KernelStore:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._lock: int | None = None
+        self._versions: dict[_Target, str] = {}
 
     @property
     def cache_path(self) -> str:
@@ -144,9 +145,10 @@ class KernelStore:
     def _key(self, types: str, target: _Target) -> _Key:
         return _Key(self._source.name, self._version(target), _hex(types))
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019: there is one store for each kernel of the package
     def _version(self, target: _Target) -> str:
-        return _hex(repr((_surroundings(), target, self._source.digest)))
+        if target not in self._versions:
+            self._versions[target] = _hex(repr((_surroundings(), target, self._source.digest)))
+        return self._versions[target]
 
     def _check_permission(self, types: str) -> None:
         setting = os.environ.get(_PERMISSION, "")
