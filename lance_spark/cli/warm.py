@@ -12,7 +12,7 @@ from typing import Any
 from lance_spark.cli.arguments import add_json
 from lance_spark.cli.output import print_json
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.kernels.target import compile_for_usual
+from lance_spark.kernels.target import PERMISSION, compile_for_usual
 
 
 def add_to(commands: Any) -> None:
@@ -37,6 +37,7 @@ def _warm(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     if "numba" not in sys.modules:
         compile_for_usual()
+    os.environ.pop(PERMISSION, None)  # an image may set it for all processes but this one
     from lance_spark.cli.warm_work import work
     from lance_spark.kernels.warmed import asked, keep_list, pack
 

@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.dataset import Dataset
+from lance_spark.index.order import sort_order
 from lance_spark.table.join.components import components
 
 _ROWS = 5000
 """More than one chunk of values, so that the code for several chunks is compiled, too."""
+_MANY = 70_000
+"""As many texts of an index are sorted by a kernel."""
 _VERSIONS = ("2.2", "2.1", "2.0", "2.3")
 _ENCODINGS: tuple[Mapping[str, str], ...] = (
     {"compression": "none"},
@@ -42,6 +45,7 @@ def work(folder: str) -> None:
     _search_texts(f"{folder}/texts.lance")
     for value_type in ("float32", "float16", "float64", "uint8"):
         _search_vectors(f"{folder}/vectors-{value_type}.lance", value_type)
+    sort_order(pa.array([f"text {n}" for n in range(_MANY)]))
     list(components([pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([2, 3])})]))
 
 
@@ -203,7 +207,9 @@ def _find(dataset: Dataset, vectors: pa.FixedSizeListArray, metric: str) -> None
     nearest = {"column": "vector", "q": query, "k": 5, "metric": metric, "nprobes": 2}
     dataset.scan(columns=["id"], nearest=nearest).to_table()
     dataset.scan(columns=["id"], nearest={**nearest, "refine_factor": 2}, filter="id < 700", prefilter=True).to_table()
-    dataset.scan(columns=["id"], nearest={**nearest, "q": np.stack([query, query])}).to_table()
+    dataset.scan(columns=["id"], nearest=nearest, filter="id IN (3, 40)", prefilter=True).to_table()
+    for count in (2, 32):
+        dataset.scan(columns=["id"], nearest={**nearest, "q": np.stack([query] * count)}).to_table()
 
 
 def common_types() -> pa.Table:

@@ -33,7 +33,7 @@ from numba.core.sigutils import normalize_signature
 from lance_spark.errors import InvalidOptionError, KernelNotCompiledError, logged
 from lance_spark.kernels import code_folders
 from lance_spark.kernels.source_digest import Source
-from lance_spark.kernels.target import USUAL, is_usual
+from lance_spark.kernels.target import PERMISSION, USUAL, is_usual
 
 _Target = tuple[str, str, str]
 """A processor as numba describes it: triple, name and features."""
@@ -42,7 +42,6 @@ _MAGIC = b"lance-spark kernel 1\n"
 _DIGEST_SIZE = 32
 _SHORT = 20
 """So many digits of a digest are in the name of a file."""
-_PERMISSION = "LANCE_SPARK_COMPILE"
 _SETTINGS = ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "USING_SVML", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 """The settings of numba that change its code."""
 _PATIENCE_S = 60.0
@@ -151,14 +150,14 @@ class KernelStore:
         return self._versions[target]
 
     def _check_permission(self, types: str) -> None:
-        setting = os.environ.get(_PERMISSION, "")
+        setting = os.environ.get(PERMISSION, "")
         if setting == "never":
             raise KernelNotCompiledError(
-                f"the kernel {self._source.name} is not compiled for ({types}), and {_PERMISSION}=never forbids to compile it. "
+                f"the kernel {self._source.name} is not compiled for ({types}), and {PERMISSION}=never forbids to compile it. "
                 f"It was looked for in {', '.join(map(str, code_folders.kernel_folders()))}: run `lance-spark warm`"
             )
         if setting:
-            raise InvalidOptionError(f"{_PERMISSION} is {setting!r}; it must be never, or not be set")
+            raise InvalidOptionError(f"{PERMISSION} is {setting!r}; it must be never, or not be set")
 
     def _remove_old(self, folder: Path, codegen: Any) -> None:
         """Remove the code of other versions of the kernel, unless another installation may still use it."""

@@ -1,4 +1,4 @@
-"""The usual processor, for which kernels are compiled ahead of time, so that one image serves machines of several kinds.
+"""Whether and for which processor kernels are compiled: ahead of time for the usual one, so that an image serves machines of several kinds.
 
 A process that compiles a kernel compiles it for its own processor, as numba does.
 """
@@ -10,6 +10,8 @@ import os
 
 from llvmlite import binding
 
+PERMISSION = "LANCE_SPARK_COMPILE"
+"""The variable that forbids to compile kernels: "never"."""
 USUAL = "x86-64-v3"
 """LLVM's name of the x86 processors since about 2013 (https://gitlab.com/x86-psABIs/x86-64-ABI)."""
 _NEEDS = frozenset(
