@@ -193,8 +193,10 @@ def _search_index(
     uri: str, rows: pa.Table, vectors: pa.FixedSizeListArray, kind_and_metric: tuple[str, str], options: Mapping[str, int]
 ) -> None:
     kind, metric = kind_and_metric
-    of_codes = {"num_sub_vectors": 4} if "PQ" in kind else {}
-    dataset = Dataset.write(uri, rows).create_index("vector", kind, metric=metric, num_partitions=4, **of_codes, **options)
+    parameters: dict[str, Any] = {"num_partitions": 4, **options}
+    if "PQ" in kind:
+        parameters["num_sub_vectors"] = 4
+    dataset = Dataset.write(uri, rows).create_index("vector", kind, metric=metric, **parameters)
     _find(dataset, vectors, metric)
     dataset = dataset.insert(rows.slice(0, 300)).delete("id % 11 = 3")
     _find(dataset, vectors, metric)

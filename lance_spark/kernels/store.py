@@ -105,7 +105,8 @@ class KernelStore:
         if folder is None or data.library.has_dynamic_globals:
             return
         key = self._key(_text(sig), data.codegen.magic_tuple())
-        content: bytes = dumps(data._reduce())
+        as_bytes: Any = dumps  # numba has no types
+        content: bytes = as_bytes(data._reduce())
         try:
             code_folders.write(folder, key.file, key.header + _digest(content) + content)
             self._remove_old(folder, data.codegen)
@@ -211,7 +212,8 @@ def _hex(text: str) -> str:
 
 
 def _text(sig: Any) -> str:
-    types, _ = normalize_signature(sig)
+    normalize: Any = normalize_signature  # numba has no types
+    types, _ = normalize(sig)
     return ", ".join(map(str, types))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def compile_ones() -> Compiled:
     """Call a kernel of the package, which this process may have loaded already, and return it."""
-    vars(bits)["_ones"] = kernel(bits._ones.source.function)
+    loaded: Any = bits._ones
+    vars(bits)["_ones"] = kernel(loaded.source.function)
     assert bits.ones(np.array([5], np.uint64), 2).tolist() == [0, 2]
     (found,) = (one for one in asked() if one.name == "lance_spark.kernels.bits._ones")
     return found
