@@ -169,7 +169,7 @@ bench-cold: $(VENV)/.test ## The first query after an installation, when nothing
 	$(WITH_JAVA) $(BIN)/python -m bench.cold
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info lance_spark/kernels/compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "lance-spark needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 1; }

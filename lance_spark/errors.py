@@ -149,6 +149,10 @@ class MatchedRowsError(LanceError):
     """A merge that must not find rows of its source in the table (`when_matched_fail`) has found one; the table is unchanged."""
 
 
+class KernelNotCompiledError(LanceError):
+    """A loop would have to be compiled, which LANCE_SPARK_COMPILE=never forbids; the message has the name of the kernel."""
+
+
 class FunctionFailedError(LanceError):
     """A user's function that computes a column has failed, or has returned something that is no values of the column."""
 
