@@ -386,6 +386,7 @@ public class Features {
     { PYTHON + "PythonPartitionReaderFactory", "new/4|5", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema",
       FIELD + "jobArtifactUUID" },
     { PYTHON + "PythonCustomMetric$", "pythonMetrics/0", ".MODULE$" },
+    { PYTHON + "PythonBatchWrite", ".pythonDataSourceWriter" },
     { PYTHON + "PythonBatchWriterFactory", "inputSchema/0", "jobArtifactUUID/0", "pickledWriteFunc/0", "source/0" },
     { PYTHON + "PythonWriterCommitMessage", "new/1", "pickledMessage/0" },
     { CATALYST + "expressions.GenericInternalRow", "new/1" },

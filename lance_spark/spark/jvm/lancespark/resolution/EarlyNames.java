@@ -7,6 +7,7 @@ import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.source.WriteInfo;
@@ -242,7 +243,7 @@ public class EarlyNames extends Rule implements Addition {
     Identifier id = Identifier.of(new String[] { database }, (String) names.get(names.size() - 1));
     try {
       CatalogTable entry = SessionEntry.of(id);
-      boolean isLance = !entry.provider().isEmpty() && Session.FORMAT.equalsIgnoreCase((String) entry.provider().get());
+      boolean isLance = !entry.provider().isEmpty() && Names.FORMAT.equalsIgnoreCase((String) entry.provider().get());
       return isLance ? id : null;
     } catch (Throwable unknown) {
       return null;
