@@ -33,7 +33,7 @@ test-slow: $(VENV)/.test $(VENV)/classes.jar ## The tests that start clusters, i
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
-	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
+	$(WITH_JAVA) PYTEST_DEBUG_TEMPROOT=/tmp HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
 
 coverage: $(VENV)/.test ## Fail if no test takes a branch of the encodings, the layouts or the commit, unless its line says why, or 7% of files and metadata
 	rm -f $(VENV)/coverage $(VENV)/coverage.*

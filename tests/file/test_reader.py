@@ -103,6 +103,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", ["2.1", "2.2", "2.3"])
 @pytest.mark.parametrize("t", TYPES, ids=str)
 def test_a_damaged_file_is_refused_or_gives_other_values_but_nothing_else(version: str, t: pa.DataType, tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def namespace(values: pa.Array, kind: str, parameter: int | None) -> tuple[pa.Sc
     return schema, PartitionSpec(1, (field,)), pa.table({field.column: distinct}), results
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("source", "kind", "parameter"), CELLS, ids=lambda v: str(v))
 def test_a_partition_with_a_row_that_matches_is_kept(source: str, kind: str, parameter: int | None) -> None:
     values = SOURCES[source]

@@ -107,6 +107,7 @@ GAPS_2_0 = {"a type", "a type and a name", "types of all fields", "a type in a l
 """After these, pylance cannot read its own table of version 2.0."""
 
 
+@pytest.mark.matrix
 @STABLE
 @VERSIONS
 @pytest.mark.parametrize("change", BOTH)
@@ -123,6 +124,7 @@ def test_a_change_of_a_field_in_a_column_is_that_of_pylance(tmp_path: Path, chan
     check_goes_on(ours)
 
 
+@pytest.mark.matrix
 @STABLE
 @VERSIONS
 def test_new_fields_of_structs_have_values_where_the_struct_is_not_null(tmp_path: Path, version: str, stable: bool) -> None:

@@ -243,6 +243,7 @@ def assert_same_as_pylance(table: Table, folder: Path, ours: str, theirs: str) -
     assert rows_of(folder / "ours").equals(rows_of(folder / "pylance"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("table", "ours"), ROWS_OF_PAIRS, indirect=["table"])
 def test_outcomes_and_versions_are_those_recorded_of_pylance(table: Table, tmp_path: Path, ours: str) -> None:
     recorded = json.loads(ANSWERS.read_text())

@@ -50,6 +50,7 @@ def share_read(uri: str, condition: str) -> float:
     return int(kept) / int(total)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("two_passes", [False, True], ids=["in memory", "sorted runs"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
 def test_filters_on_either_column_read_few_rows(tmp_path: Path, stable: bool, two_passes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
