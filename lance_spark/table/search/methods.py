@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -107,15 +107,21 @@ class SearchMethods:
         """The rows in memory: `scan(columns, filter, ..).to_table()`, as pylance calls it."""
         return self.scan(columns, filter, **scan).to_table()
 
-    def to_batches(
-        self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any
-    ) -> Iterator[pa.RecordBatch]:
+    def to_batches(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pa.RecordBatchReader:
         """The rows batch by batch: `scan(columns, filter, ..).to_batches()`, as pylance calls it."""
         return self.scan(columns, filter, **scan).to_batches()
 
     def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> Any:
         """The rows as a DataFrame of pandas, which must be installed."""
-        return self.scan(columns, filter, **scan).to_table().to_pandas()
+        return self.scan(columns, filter, **scan).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> Any:
+        """The rows as a DataFrame of polars, which must be installed; `lance_spark.polars.scan_lance` reads lazily."""
+        return self.scan(columns, filter, **scan).to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows as a stream of the Arrow PyCapsule interface, so that other libraries read them; see `ArrowStream`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     def head(self, num_rows: int, columns: Sequence[str] | None = None, **scan: Any) -> pa.Table:
         """The first rows.
