@@ -48,6 +48,9 @@ from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import Mode
 from lance_spark.table.write.write import Data, write
 
+if TYPE_CHECKING:
+    from lance_spark.table.engines.arrow_dataset import ArrowDataset
+
 
 @dataclass(frozen=True)
 class Dataset(SearchMethods, IndexMethods):
@@ -230,6 +233,19 @@ class Dataset(SearchMethods, IndexMethods):
         """
         last = self.snapshot if end is None else reopened(self.snapshot, end)
         return changes(last, begin, names(columns), filter, net, blob_handling)
+
+    def to_arrow_dataset(self) -> ArrowDataset:
+        """This version as a `pyarrow.dataset.Dataset`, of which DuckDB and polars read the columns and rows that a query needs.
+
+        Examples:
+            >>> import pyarrow as pa, pyarrow.compute as pc
+            >>> rows = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3]})).to_arrow_dataset()
+            >>> rows.to_table(filter=pc.field("id") > 1)["id"].to_pylist()
+            [2, 3]
+        """
+        from lance_spark.table.engines.arrow_dataset import ArrowDataset  # imports all of pyarrow's datasets
+
+        return ArrowDataset(self)
 
     def metadata_table(self, name: str) -> pa.Table:
         """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches" or "transactions".

@@ -1,15 +1,26 @@
 """Conditions on rows with Spark's semantics: three-valued logic, NaN equal to NaN and above all numbers, `/` as a division of doubles."""
 
+from typing import TypeAlias
+
+import pyarrow.compute as pc
+
 from lance_spark.predicate.evaluate import calculate, evaluate
 from lance_spark.predicate.from_json import from_json
 from lance_spark.predicate.tree import Formula, Predicate, conjunction
 from lance_spark.schema.schema import Schema
 
-__all__ = ["Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_formula"]
+Filter: TypeAlias = str | Predicate | pc.Expression
+"""A condition that a user gives: Spark SQL, one that was parsed, or an expression of pyarrow."""
+
+__all__ = ["Filter", "Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_formula"]
 
 
-def parse(text: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
-    """The condition in a Spark SQL text, see `from_sql.parse`."""
+def parse(text: str | pc.Expression, schema: Schema, zone: str | None = "UTC") -> Predicate:
+    """The condition in a Spark SQL text, see `from_sql.parse`, or in an expression of pyarrow, see `from_arrow.from_arrow`."""
+    if isinstance(text, pc.Expression):
+        from lance_spark.predicate import from_arrow
+
+        return from_arrow.from_arrow(text, schema)
     from lance_spark.predicate import from_sql
 
     return from_sql.parse(text, schema, zone)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lance_spark.predicate.evaluate import evaluate
 from lance_spark.predicate.tree import (
     And,
+    ArrowCondition,
     Call,
     Cast,
     Column,
@@ -78,7 +79,7 @@ def substituted(node: Expression, change: Callable[[Expression], Expression | No
     if changed is not None:
         return changed
     match node:
-        case And(operands) | Or(operands):
+        case And(operands) | Or(operands) | ArrowCondition(operands):
             return replace(node, operands=tuple(substituted(o, change) for o in operands))
         case Call(name, arguments, t):
             return Call(name, tuple(substituted(a, change) for a in arguments), t)

@@ -27,7 +27,7 @@ from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersi
 from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpec
 from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
-from lance_spark.predicate import Predicate, parse
+from lance_spark.predicate import Filter, Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
@@ -146,7 +146,7 @@ class PartitionedNamespace:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         limit: int | None = None,
         offset: int = 0,
         batch_size: int | None = None,
@@ -154,14 +154,15 @@ class PartitionedNamespace:
     ) -> PartitionedScan:
         """Scan this version, with the arguments of `Dataset.scan`. Only tables that can have rows for `filter` are opened."""
         plan = ScanPlan(names(columns), None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
-        predicate = parse(filter, plan.known(self.snapshot.shape)) if isinstance(filter, str) else filter
+        given = filter is None or isinstance(filter, Predicate)
+        predicate = filter if given else parse(filter, plan.known(self.snapshot.shape))
         return PartitionedScan(self.snapshot, replace(plan, predicate=predicate).checked(self.snapshot.shape))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows as a stream of the Arrow PyCapsule interface, so that other libraries read them; see `ArrowStream`."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def count_rows(self, filter: str | Predicate | None = None) -> int:
+    def count_rows(self, filter: Filter | None = None) -> int:
         """The number of rows, or of those that satisfy `filter`. Without a filter, only manifests are read."""
         plan = ScanPlan((), counts_rows=True)
         if filter is not None:
