@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Never, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import pyarrow as pa
 
@@ -47,9 +47,6 @@ from lance_spark.table.versions.tags_and_branches import Branches, Reference, Ta
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import Mode
 from lance_spark.table.write.write import Data, write
-
-if TYPE_CHECKING:
-    from lance_spark.table.engines.arrow_dataset import ArrowDataset
 
 
 @dataclass(frozen=True)
@@ -234,7 +231,7 @@ class Dataset(SearchMethods, IndexMethods):
         last = self.snapshot if end is None else reopened(self.snapshot, end)
         return changes(last, begin, names(columns), filter, net, blob_handling)
 
-    def to_arrow_dataset(self) -> ArrowDataset:
+    def to_arrow_dataset(self) -> Any:
         """This version as a `pyarrow.dataset.Dataset`, of which DuckDB and polars read the columns and rows that a query needs.
 
         Examples:

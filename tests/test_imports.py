@@ -33,6 +33,8 @@ ROOMS = [
     "namespace/partitioned",
     "namespace",
     "polars",
+    "torch",
+    "loaders",
     "dataset",
     "table/engines",
     "inspection",

@@ -12,15 +12,22 @@ from lance_spark.schema.schema import Schema
 Filter: TypeAlias = str | Predicate | pc.Expression
 """A condition that a user gives: Spark SQL, one that was parsed, or an expression of pyarrow."""
 
-__all__ = ["Filter", "Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_formula"]
+__all__ = ["Filter", "Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_filter", "parse_formula"]
 
 
-def parse(text: str | pc.Expression, schema: Schema, zone: str | None = "UTC") -> Predicate:
-    """The condition in a Spark SQL text, see `from_sql.parse`, or in an expression of pyarrow, see `from_arrow.from_arrow`."""
-    if isinstance(text, pc.Expression):
-        from lance_spark.predicate import from_arrow
+def parse_filter(filter: Filter, schema: Schema, zone: str | None = "UTC") -> Predicate:
+    """The condition that a reader of rows gives: see `parse` for a text, and `from_arrow.from_arrow` for an expression of pyarrow."""
+    if isinstance(filter, Predicate):
+        return filter
+    if not isinstance(filter, pc.Expression):
+        return parse(filter, schema, zone)
+    from lance_spark.predicate import from_arrow
 
-        return from_arrow.from_arrow(text, schema)
+    return from_arrow.from_arrow(filter, schema)
+
+
+def parse(text: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
+    """The condition in a Spark SQL text, see `from_sql.parse`."""
     from lance_spark.predicate import from_sql
 
     return from_sql.parse(text, schema, zone)

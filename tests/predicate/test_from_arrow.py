@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
-from lance_spark.predicate import evaluate, parse
+from lance_spark.predicate import evaluate, parse_filter
 from lance_spark.predicate.arrow_condition import projected
 from lance_spark.predicate.tree import ArrowCondition, walk
 from lance_spark.schema.schema import from_arrow as schema_of
@@ -162,7 +162,7 @@ def test_the_same_result_as_pyarrow_for_each_row(expression: pc.Expression) -> N
         expected = _by_pyarrow(expression)
     except pa.ArrowInvalid:
         return  # such as a decimal and a float that pyarrow does not compare
-    found = evaluate(parse(expression, schema_of(TABLE.schema)), TABLE)
+    found = evaluate(parse_filter(expression, schema_of(TABLE.schema)), TABLE)
     assert found.to_pylist() == expected.to_pylist(), str(expression)
 
 
@@ -205,7 +205,7 @@ TRANSLATED = {
 
 @pytest.mark.parametrize("name", TRANSLATED)
 def test_what_indexes_and_statistics_understand(name: str) -> None:
-    predicate = parse(TRANSLATED[name], schema_of(TABLE.schema))
+    predicate = parse_filter(TRANSLATED[name], schema_of(TABLE.schema))
     assert not [node for node in walk(predicate.root) if isinstance(node, ArrowCondition)]
 
 

@@ -27,7 +27,7 @@ from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersi
 from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpec
 from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
-from lance_spark.predicate import Filter, Predicate, parse
+from lance_spark.predicate import Filter, parse, parse_filter
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
@@ -154,8 +154,7 @@ class PartitionedNamespace:
     ) -> PartitionedScan:
         """Scan this version, with the arguments of `Dataset.scan`. Only tables that can have rows for `filter` are opened."""
         plan = ScanPlan(names(columns), None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
-        given = filter is None or isinstance(filter, Predicate)
-        predicate = filter if given else parse(filter, plan.known(self.snapshot.shape))
+        predicate = None if filter is None else parse_filter(filter, plan.known(self.snapshot.shape))
         return PartitionedScan(self.snapshot, replace(plan, predicate=predicate).checked(self.snapshot.shape))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

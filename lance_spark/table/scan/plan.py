@@ -15,7 +15,7 @@ from lance_spark.index.answer import Answer
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, with_row_columns
-from lance_spark.predicate import Predicate, parse
+from lance_spark.predicate import Filter, Predicate, parse, parse_filter
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
@@ -137,13 +137,13 @@ class ScanPlan:
         """All fields that the scan can return: the table's, and those of `row_columns`."""
         return _kept(snapshot, self.blob_handling, lambda: with_row_columns(handled(snapshot.manifest.schema, self.blob_handling)))
 
-    def condition(self, snapshot: Snapshot, text: str) -> Predicate:
-        """The condition `text` on the fields that the scan can return; see `predicate.parse`.
+    def condition(self, snapshot: Snapshot, text: Filter) -> Predicate:
+        """The condition `text` on the fields that the scan can return; see `predicate.parse_filter`.
 
         It stays in memory with the version, unless it depends on the time.
         """
         if not isinstance(text, str) or _OF_TIME.search(text):
-            return parse(text, self.known(snapshot))
+            return parse_filter(text, self.known(snapshot))
         key = "condition", self.blob_handling, text
         return snapshot.locations.kept.get(key, lambda: parse(text, self.known(snapshot)), lambda _: _CHARACTER_BYTES * len(text))
 
