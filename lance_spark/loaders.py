@@ -24,6 +24,10 @@ WINDOW_BLOCKS = 64
 """Rows of a block, which are read together, and the blocks whose rows are mixed, by default."""
 
 
+MAX_BYTES = 16 << 20
+"""About the bytes of rows that are read together."""
+
+
 @dataclass(frozen=True)
 class Order:
     """The order of the samples, which are numbered from 0, in each epoch.
@@ -235,19 +239,15 @@ class Batches:
         """Those of this rank's batches, from a place of an epoch on, that one of several workers reads: every `workers`-th."""
         # Batches of a window are read together: their rows are near each other.
         window = self._order.block_rows * self._order.window_blocks
-        together = max(1, window // (self.share.step_rows * workers))
+        most = max(1, window // (self.share.step_rows * workers))
         steps = range(worker, self.share.steps(self.rows, start), workers)
-        for at in range(0, len(steps), together):
-            batches = [self.share.samples(self._order, epoch, start, step) for step in steps[at : at + together]]
-            yield from self._taken(batches)
-
-    def _taken(self, batches: Sequence[np.ndarray]) -> Iterator[pa.Table]:
-        """The rows of batches of samples, which are read at once."""
-        rows = self.take(np.concatenate(batches))
-        begin = 0
-        for batch in batches:
-            yield rows.slice(begin, len(batch))
-            begin += len(batch)
+        together = 1
+        while steps:
+            batches = [self.share.samples(self._order, epoch, start, step) for step in steps[:together]]
+            rows = self.take(np.concatenate(batches))
+            yield from _divided(rows, batches)
+            steps = steps[together:]
+            together = max(1, min(most, together * MAX_BYTES // max(rows.nbytes, 1)))
 
     def take(self, samples: Sequence[int] | np.ndarray) -> pa.Table:
         """The samples with these numbers, in this order. Raises IndexError."""
@@ -292,3 +292,11 @@ class Batches:
         self.set_epoch(state["epoch"])
         self._consumed = state["samples"]
         self._resumed = True
+
+
+def _divided(rows: pa.Table, batches: Sequence[np.ndarray]) -> Iterator[pa.Table]:
+    """The rows of each batch of samples, of those of all of them."""
+    begin = 0
+    for batch in batches:
+        yield rows.slice(begin, len(batch))
+        begin += len(batch)

@@ -79,8 +79,11 @@ def substituted(node: Expression, change: Callable[[Expression], Expression | No
     if changed is not None:
         return changed
     match node:
-        case And(operands) | Or(operands) | ArrowCondition(operands):
+        case And(operands) | Or(operands):
             return replace(node, operands=tuple(substituted(o, change) for o in operands))
+        case ArrowCondition(columns):
+            others = tuple(substituted(column, change) for column in columns)
+            return replace(node, operands=tuple(other for other in others if isinstance(other, Column)))
         case Call(name, arguments, t):
             return Call(name, tuple(substituted(a, change) for a in arguments), t)
         case Compare(op, left, right):

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +61,7 @@ def _field(name: str) -> pc.Expression:
     return pc.field(*name.split("."))
 
 
-COMPARE = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
     "<": lambda a, b: a < b,

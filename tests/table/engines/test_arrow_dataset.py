@@ -39,7 +39,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def rows(uri: Path) -> ArrowDataset:
-    return Dataset.open(uri).to_arrow_dataset()
+    return ArrowDataset(Dataset.open(uri))
 
 
 CONDITIONS = [
