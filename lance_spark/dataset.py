@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, Self
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.display.pylance_names import INSTEAD
@@ -421,7 +422,7 @@ class Dataset(SearchMethods, IndexMethods):
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these numbers (from 0, without deleted rows), in the given order, with duplicates.
 
         Examples:

@@ -178,7 +178,7 @@ class LanceLoader(DataLoader[Any]):  # type: ignore[misc]
     def __init__(self, dataset: LanceDataset, **options: Any) -> None:
         super().__init__(dataset, batch_size=None, **options)
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:
             yield from super().__iter__()
             return

@@ -101,7 +101,8 @@ def test_ranks_have_as_many_batches_if_the_last_ones_are_left_out_or_filled(
     for mode in ("drop_last", "pad"):
         found = []
         for rank in range(world):
-            batches = Batches(table, ["id"], f"id < {rows}", size, rank=rank, world_size=world, **{mode: True}, **order)
+            ends = {"drop_last": mode == "drop_last", "pad": mode == "pad"}
+            batches = Batches(table, ["id"], f"id < {rows}", size, rank=rank, world_size=world, **ends, **order)
             found.append([ids(batch) for batch in batches])
             assert len(found[-1]) == len(batches)
         sizes = {len(batch) for rank in found for batch in rank}
