@@ -28,8 +28,10 @@ ROOMS = [
     "spark/jvm",
     "spark/options",
     "spark/columns",
+    "spark/again",
     "spark/workers",
     "spark/aggregation",
+    "spark/protocol",
     "namespace/partitioned",
     "namespace",
     "polars",
@@ -87,14 +89,14 @@ ROOMS = [
     "errors",
     "version",
 ]
-"""Folders with modules in them, and the modules beside them at the top of the package."""
+"""Folders with modules in them, and modules beside them: those at the top of the package, and those of spark that its folders use."""
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "_proto" not in p.parts)
 
 
 def room(path: Path) -> str:
-    """The folder of a module, or the module itself if it is at the top of the package."""
+    """The folder of a module, or the module itself if it is at the top of the package, or listed."""
     inner = path.relative_to(ROOT).with_suffix("")
-    return str(inner.parent if len(inner.parts) > 1 else inner)
+    return str(inner.parent if len(inner.parts) > 1 and str(inner) not in ROOMS else inner)
 
 
 @functools.cache

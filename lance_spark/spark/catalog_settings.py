@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.asked import NEVER, Asked
+from lance_spark.spark.again import NEVER, Asked
 from lance_spark.spark.options.known import NAMESPACE, STORAGE, ReadOptions, SparkWriteOptions, hidden, is_of_new_table
 from lance_spark.spark.options.table_location import namespace_of, store_of
 from lance_spark.storage.store import Store

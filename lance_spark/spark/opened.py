@@ -5,7 +5,6 @@ Both have columns, tasks that read their rows, and a writer. What only a table h
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ from lance_spark.errors import InvalidOptionError, TableNotFoundError, Unsupport
 from lance_spark.predicate.tree import Predicate
 from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.protocol import PARTITIONED, Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -27,13 +27,6 @@ from lance_spark.table.versions.write_ahead_log import has_log
 
 if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
-
-PARTITIONED_MARK = b"LancePartitioned:"
-"""In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
-VERSION_MARK = b"LanceVersion:"
-"""In the pickle of a source of a table, before the pinned version and its identity: LanceTable.java looks for it."""
-LOG_MARK = b"LanceLog:"
-"""In the pickle of a source whose rows are also in a write-ahead log: LanceTable.java looks for it."""
 
 
 class Opened(Protocol):
@@ -48,8 +41,8 @@ class Opened(Protocol):
         """What distinguishes it from others of this version at the same place; see `table.versions.identity`."""
 
     @property
-    def mark(self) -> bytes:
-        """What LanceTable.java reads in the pickle of a source."""
+    def header(self) -> Source:
+        """What the JVM knows of a source that has opened it."""
 
     @property
     def num_fragments(self) -> int | None:
@@ -82,10 +75,9 @@ class OpenedTable:
         return self.shape.identity
 
     @property
-    def mark(self) -> bytes:
-        identity = self.identity.encode()
-        log = LOG_MARK if self.shape.mem_wal == "merged" and has_log(self.shape.manifest) else b""
-        return VERSION_MARK + struct.pack("<qq", self.shape.version, len(identity)) + identity + log
+    def header(self) -> Source:
+        reads_log = self.shape.mem_wal == "merged" and has_log(self.shape.manifest)
+        return Source(self.shape.version, self.identity, "table", int(reads_log))
 
     @property
     def num_fragments(self) -> int | None:
@@ -121,8 +113,12 @@ class OpenedNamespace:
     """A version of a partitioned namespace. Most reads import nothing of these."""
 
     version: PartitionedVersion
-    mark = PARTITIONED_MARK
     num_fragments = None
+
+    @property
+    def header(self) -> Source:
+        # A row-level command, and a write by a view, refer to the version of a table.
+        return Source(0, "", PARTITIONED, 0)
 
     @property
     def shape(self) -> Snapshot:

@@ -27,9 +27,9 @@ from lance_spark.spark.jvm.warning import warn
 from lance_spark.spark.opened import open_version
 from lance_spark.spark.options.known import ReadOptions
 from lance_spark.spark.options.table_location import store_of
+from lance_spark.spark.protocol import Command
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.stopped import check_running
-from lance_spark.spark.write.command import STATEMENT, Command
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
 from lance_spark.table.versions.history import transaction_of
@@ -204,7 +204,7 @@ def _figures(command: Command, options: ReadOptions) -> RowChanges:
         if version > command.version:
             snapshot = open_snapshot(latest.store, version=version, allow_other_stores=options.allow_other_stores)
             properties = transaction_of(snapshot).properties
-            if properties.get(STATEMENT) == command.statement:
+            if properties.get(Command.STATEMENT) == command.statement:
                 return changes_noted(version, properties)
     if any(version not in versions for version in range(command.version + 1, latest.version)):
         raise VersionNotFoundError(f"{latest}: the version of the last change was removed")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,13 +37,12 @@ from lance_spark.spark.columns.types import promised, stored, to_spark
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options.known import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.protocol import FORMAT, Base, Command, Headed, Instructions, Json, Source, of_user
 from lance_spark.spark.read.column_lists import ColumnLists
 from lance_spark.spark.read.reader import LanceReader, Partitioning
 from lance_spark.spark.read.request import Request
 from lance_spark.spark.read.text_columns import TextColumns
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
-from lance_spark.spark.write.command import AGAIN, Command
-from lance_spark.spark.write.command import OPTION as COMMAND
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot
@@ -58,51 +56,36 @@ if TYPE_CHECKING:
 
 # Each function imports what only some reads and writes need: workers import this module often, and must start fast.
 
-OVERWRITE = "__lance_overwrite"
-"""The option in which NamedTable.java passes the conditions, as JSON, of the rows that a write replaces."""
 
-IDENTITY = "__lance_identity"
-"""The option with the identity of the version that is read (see `table.versions.identity`): verbs read what they have opened."""
-
-CALL = "__lance_function"
-"""The option in which SearchFunction.java passes the call of a table function, see `planner.functions.table_function`."""
-
-BASED_ON = "__lance_based_on"
-"""The option in which LanceTable.java passes the version and its identity that the view, to which rows are written, has opened."""
-
-LOST = "__lance_lost"
-"""The option in which SessionEntry.java says that the files of a table of the session catalog were deleted."""
-
-
-class LanceDataSource(DataSource):
+class LanceDataSource(Headed, DataSource):
     """Spark's view of a version of a Lance table or of a partitioned namespace, or of the location of a table to be written."""
 
     @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
         start_planning()
-        self._command = Command.of(options)
-        self._overwritten = options.get(OVERWRITE)
-        self._based_on = options.get(BASED_ON) if self._command is None else self._command.truncated
-        identity = options.get(IDENTITY, "") if self._command is None else self._command.identity
-        self._is_lost = LOST in options
-        self._is_called = CALL in options
-        if self._is_called:
-            from lance_spark.spark.read.table_function import with_options
+        given, options = Instructions.of(options), of_user(options)
+        self._command = given.command
+        self._overwritten = given.overwrite
+        self._based_on = given.based_on if self._command is None else self._command.truncated
+        identity = given.identity if self._command is None else self._command.identity
+        self._is_lost = given.lost
+        self._is_called = given.call is not None
+        if given.call is not None:
+            from lance_spark.spark.read.table_function import chooses_version, with_options
 
-            options = with_options(options)
-            identity = options.get(IDENTITY, "")
-        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON, LOST, AGAIN)}
+            identity = "" if chooses_version(given.call) else identity
+            options = with_options(options, given.call)
         super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
         self._opened: Opened | None = None
         self._commits = False
-        self._mark = b""
+        self._header = Source(0, "", "table", 0)
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
             with wrong_arguments_as_options():
-                self._opened = open_version(self._read if self._command is None else self._command.place(self._read), identity)
-            self._mark, self._pinned = self._opened.mark, self._opened.pinned()
+                self._opened = open_version(self._read if self._command is None else _read_by(self._command, self._read), identity)
+            self._header, self._pinned = self._opened.header, self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
             self._pinned = e
@@ -110,7 +93,7 @@ class LanceDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name of the format."""
-        return "lance"
+        return FORMAT
 
     @brief_errors()
     def schema(self) -> StructType:
@@ -266,13 +249,13 @@ class LanceDataSource(DataSource):
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
-        options = SparkWriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
+        options = SparkWriteOptions.parse(self.options if self._command is None else _without_branch(self.options))
         for name in OF_STREAMS:
             if name in options.given:
                 raise InvalidOptionError(f"the option {name!r} applies only to writeStream")
         self._check_writable(options)
         if self._based_on is not None:
-            self._check_same_table(*self._based_on.split(" ", 1))
+            self._check_same_table(self._based_on)
         if self._command is not None:
             from lance_spark.spark.write.row_level import row_level_writer
 
@@ -309,19 +292,19 @@ class LanceDataSource(DataSource):
         replaced = None
         if self._overwritten is not None:
             known = self._opened.shape.manifest.schema
-            conditions = [from_json(tree, known) for tree in json.loads(self._overwritten)]
+            conditions = [from_json(tree, known) for tree in self._overwritten]
             replaced = conjunction(conditions) if conditions else None
         return self._opened.writer(schema, overwrite, options, replaced)
 
-    def _check_same_table(self, version: str, identity: str) -> None:
-        gone = f"{store_of(self._read).uri}, version {version}, {DROPPED}; create the table again"
+    def _check_same_table(self, base: Base) -> None:
+        gone = f"{store_of(self._read).uri}, version {base.version}, {DROPPED}; create the table again"
         try:
             table = self._table_for("")
         except UnsupportedFeatureError as e:
             raise VersionNotFoundError(gone) from e
         if table is None:
             raise VersionNotFoundError(gone)
-        check_continues(table, int(version), identity)
+        check_continues(table, base.version, base.identity)
 
     def _check_not_lost(self) -> None:
         """Raise TableNotFoundError if Spark's catalog has a table whose files were deleted."""
@@ -378,8 +361,7 @@ class LanceDataSource(DataSource):
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
-        # The mark comes first, because LanceTable.java searches for it and options could contain it, too.
-        return {"_mark": self._mark, **self.__dict__, "_opened": None}
+        return {**self.__dict__, "_opened": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         start_planning()
@@ -387,12 +369,26 @@ class LanceDataSource(DataSource):
         # Of the processes that get a source, only the one that commits a batch asks for a writer: all others make it from the options.
         self._commits = True
 
+    def header(self) -> Source:
+        """What the JVM knows of this source."""
+        return self._header
 
-def bind(source: bytes, request: str) -> LanceDataSource:
-    """Add the planner's request for one scan to a pickled source with a pinned version. LanceTable.java pickles this call."""
-    bound: LanceDataSource = pickle.loads(source)
-    bound._request = Request.parse(request)
-    return bound
+    def bound(self, request: Json) -> LanceDataSource:
+        """This source, which a pickle has just made, for one scan that the planner asks for."""
+        self._request = Request(**request)
+        return self
+
+
+def _read_by(command: Command, options: ReadOptions) -> ReadOptions:
+    """The options of a read of the version that a command has read."""
+    # A truncation applies to the latest version, if that is of the same table.
+    version = None if command.kind == "TRUNCATE" else command.version or None
+    return replace(options, version=version, tag=None, timestamp=None)
+
+
+def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the write of a command, which knows its branch."""
+    return {name: value for name, value in options.items() if name.lower() != "branch"}
 
 
 def _check_ids(snapshot: Snapshot, plan: ScanPlan) -> None:

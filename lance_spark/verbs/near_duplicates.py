@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.spark.protocol import identified
 from lance_spark.spark.read.nearest_steps import nearest_for
-from lance_spark.spark.source import IDENTITY
 from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.storage.location import absolute
 from lance_spark.verbs.nearest_join import joined
@@ -72,7 +72,7 @@ class DuplicateVerbs:
         # Most rows have fewer near duplicates than `k`: with the distance as a range, each of them would be searched for everywhere.
         nearest = nearest_for(snapshot, column, {"refine_factor": 1, **parameters, "k": k, "metric": metric})
         nearest = replace(nearest, k=nearest.k + 1)  # each row finds itself
-        options = {**target.options, "version": str(snapshot.version), IDENTITY: snapshot.identity, "with_row_id": "true"}
+        options = {**identified(target.options, snapshot.identity), "version": str(snapshot.version), "with_row_id": "true"}
         options |= {"columns": json.dumps([column])} | ({} if filter is None else {"filter": filter})
         rows = target.spark.read.format("lance").options(**options).load(absolute(target.uri))
         questions = rows.select(F.col(_ROW_ID).alias("id_a"), F.col(column))

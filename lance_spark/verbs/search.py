@@ -13,8 +13,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.spark.protocol import identified
 from lance_spark.spark.read.reader import LanceReader
-from lance_spark.spark.source import IDENTITY, LanceDataSource
+from lance_spark.spark.source import LanceDataSource
 from lance_spark.storage.location import absolute
 from lance_spark.table.search.hybrid_query import RRF_K
 from lance_spark.table.search.nearest import DEFAULT_K
@@ -127,7 +128,7 @@ class Search:
         given = {"nearest": request.nearest, "fullTextQuery": request.full_text_query, "hybrid": request.hybrid}
         options = {name: json.dumps(value, default=_plain) for name, value in given.items() if value is not None}
         options |= {"prefilter": str(request.prefilter).lower(), "fast_search": str(request.fast_search).lower(), **self._options}
-        options |= {**place, "version": str(snapshot.version), IDENTITY: snapshot.identity, **chosen}
+        options |= {**identified(place, snapshot.identity), "version": str(snapshot.version), **chosen}
         df = self._found({**options, "path": absolute(target.uri)})
         if df is None:
             df = target.spark.read.format("lance").options(**options).load(absolute(target.uri))

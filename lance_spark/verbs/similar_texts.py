@@ -25,7 +25,7 @@ from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.spark.columns.batches import Conversion
 from lance_spark.spark.columns.types import promised
-from lance_spark.spark.source import IDENTITY
+from lance_spark.spark.protocol import identified
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.storage.location import absolute
 from lance_spark.table.mem_wal.scan import check_no_log
@@ -117,7 +117,7 @@ class _Texts:
 
     def _scanned(self, how: MinHash, fragments: Sequence[int] | None) -> DataFrame:
         """The signatures of the texts of some fragments (None: all)."""
-        options = {**self.target.options, "version": str(self.snapshot.version), IDENTITY: self.snapshot.identity, "with_row_id": "true"}
+        options = {**identified(self.target.options, self.snapshot.identity), "version": str(self.snapshot.version), "with_row_id": "true"}
         options |= {"columns": json.dumps([self.column])} | ({} if self.filter is None else {"filter": self.filter})
         options |= {} if fragments is None else {"fragments": ",".join(map(str, fragments))}
         rows = self.target.spark.read.format("lance").options(**options).load(absolute(self.target.uri))

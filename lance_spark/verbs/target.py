@@ -13,7 +13,7 @@ from lance_spark.errors import InvalidOptionError, TableNotFoundError, Unsupport
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
 from lance_spark.spark.options.known import STORAGE, ReadOptions, storage_options
-from lance_spark.spark.source import IDENTITY
+from lance_spark.spark.protocol import identified
 from lance_spark.spark.stopped import check_running, is_stopped
 from lance_spark.storage.location import absolute, of_hadoop
 from lance_spark.storage.store import Store
@@ -93,7 +93,7 @@ class Target:
 
         With `fragments` (not empty), only their rows: each fragment in one partition, in the order of its rows.
         """
-        options = {**self.options, "version": str(snapshot.version), IDENTITY: snapshot.identity}
+        options = {**identified(self.options, snapshot.identity), "version": str(snapshot.version)}
         if addressed:
             options["mem_wal"] = "base"
         if fragments is not None:
@@ -109,7 +109,7 @@ class Target:
         last = latest if end is None else reopened(latest, end)
         plan = ScanPlan(names(columns), blob_handling="bytes")
         feed(last, plan, filter, begin, FeedOptions(net=net))  # raises errors of the arguments here
-        options = {**self.options, IDENTITY: last.identity, "readChangeFeed": "true", "netChanges": str(net).lower()}
+        options = {**identified(self.options, last.identity), "readChangeFeed": "true", "netChanges": str(net).lower()}
         options |= {"startingVersion": str(begin + 1), "endingVersion": str(last.version)}
         options |= {} if columns is None else {"columns": json.dumps(list(columns))}
         options |= {} if filter is None else {"filter": filter}

@@ -71,13 +71,8 @@ def test_the_list_of_classes_for_executors_is_complete() -> None:
     sources = install.sources()
     text = sources["lancespark/columnar/driver/ColumnarMode.java"]
     listed = set(re.findall(r'"([\w/]+)"', text[text.index("CLASSES = {") : text.index("};")]))
-    columnar = {
-        path.removeprefix("lancespark/").removesuffix(".java") for path in sources if re.fullmatch(r"lancespark/columnar/\w+.java", path)
-    }
-    used = {
-        "/".join(name) for path in columnar for name in re.findall(r"import lancespark\.(\w+)\.(\w+);", sources[f"lancespark/{path}.java"])
-    }
-    assert listed == columnar | used
+    packages = r"lancespark/((?:columnar|protocol)/\w+)\.java"
+    assert listed == {found[1] for path in sources if (found := re.fullmatch(packages, path))}
 
 
 @pytest.mark.slow

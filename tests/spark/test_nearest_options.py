@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pickle
-
 import pytest
 from pyspark.sql import types as st
 
@@ -13,7 +10,7 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.spark.options.known import ReadOptions
 from lance_spark.spark.read.nearest_reader import NearestReader
 from lance_spark.spark.read.nearest_steps import Steps
-from lance_spark.spark.source import LanceDataSource, bind
+from lance_spark.spark.source import LanceDataSource
 from tests.table.search.vectors import table, vectors
 
 IDS = st.StructType([st.StructField("id", st.LongType())])
@@ -30,8 +27,8 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 def steps(options: dict[str, str], exact: bool = False) -> Steps:
     """The steps that the planner asks for."""
     join = {"k": 3, "metric": "l2", "exact": exact, "left": False, "questions": IDS.json(), "column": ["vec"]}
-    request = json.dumps({"parallelism": 2, "filter": [], "schema": IDS.json(), "join": join})
-    reader = bind(pickle.dumps(LanceDataSource(options)), request).reader(IDS)
+    request = {"parallelism": 2, "filter": [], "schema": IDS.json(), "join": join}
+    reader = LanceDataSource(options).bound(request).reader(IDS)
     assert isinstance(reader, NearestReader)
     return reader._steps()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from lance_spark.spark.catalog.procedures import PROCEDURES as OWN
 from lance_spark.spark.catalog.procedures import Job
 from lance_spark.spark.catalog.tables import Place, latest_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
+from lance_spark.spark.protocol import handed_back
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 
@@ -104,7 +104,7 @@ def _results(stages: Sequence[Sequence[str]]) -> list[list[Any]]:
 
 
 def _result(text: str) -> Any:
-    value = pickle.loads(base64.b64decode(text))
+    value = handed_back(text)
     if isinstance(value, LanceError):
         raise value
     return value

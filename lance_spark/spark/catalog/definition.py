@@ -50,7 +50,7 @@ class Definition:
     ) -> Definition:
         """The definition from Spark's JSON of the columns, the table properties, the options of a write, and those of the catalog."""
         if (provider := properties.get("provider", "lance").lower()) != "lance":
-            advice = 'leave it out; saveAsTable and toTable need .format("lance")'
+            advice = "leave USING and .format() out, or name lance"
             raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
         columns = with_primary_key(declared_columns(schema), properties.get(_KEY, "[]"))
         of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}

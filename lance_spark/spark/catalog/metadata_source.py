@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.inspection.metadata_tables import metadata_table
 from lance_spark.spark.columns.types import to_spark
+from lance_spark.spark.protocol import METADATA_FORMAT
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 
@@ -24,7 +25,7 @@ class MetadataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Not "lance": Spark's planner, not ours, plans the query."""
-        return "lance_metadata"
+        return METADATA_FORMAT
 
     def schema(self) -> StructType:
         """The columns."""

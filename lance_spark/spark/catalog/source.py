@@ -7,14 +7,12 @@ answers in the metadata of its only column. It also writes the rows of a new tab
 from __future__ import annotations
 
 import dataclasses
-import json
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from lance_spark.errors import (
     LanceError,
@@ -27,13 +25,12 @@ from lance_spark.errors import (
     wrong_arguments_as_options,
 )
 from lance_spark.metadata.transaction_ids import ids_of
-from lance_spark.spark.asked import Asked
+from lance_spark.spark.again import Asked
 from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.columns.field_metadata import DECLARED_COLUMN
+from lance_spark.spark.protocol import CATALOG_FORMAT, DECLARED_COLUMN, CatalogRequest, answered, refused
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
-from lance_spark.spark.write.command import AGAIN
 from lance_spark.spark.write.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -74,17 +71,17 @@ _RESULT = "result"
 
 
 class CatalogSource(DataSource):
-    """Executes the request in the option `request`, which is JSON: `operation`, `settings` of the catalog, and `arguments`."""
+    """Executes the request in its options."""
 
     @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
         start_planning()
         super().__init__(dict(options))
-        request = json.loads(options["request"])
-        self._operation: str = request["operation"]
-        self._asked = Asked(request.get("id") or str(uuid.uuid4()), AGAIN in options)
-        self._catalog = Catalog(request["settings"], self._asked)
-        self._arguments: dict[str, Any] = request["arguments"]
+        request = CatalogRequest.of(options)
+        self._operation = request.operation
+        self._asked = Asked(request.id, request.again)
+        self._catalog = Catalog(request.settings, self._asked)
+        self._arguments = request.arguments
         if self._operation != "list_namespaces":
             for holder, key in ((self._arguments, "id"), (self._arguments, "to"), (self._arguments.get("place", {}), "id")):
                 if key in holder:
@@ -93,22 +90,20 @@ class CatalogSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name, which no user needs."""
-        return "lance catalog"
+        return CATALOG_FORMAT
 
     @brief_errors()
     def schema(self) -> StructType:
         """Execute the request. The answer is in the metadata of the only column."""
         if self._operation == "tasks":
             return StructType([StructField(_RESULT, BinaryType(), False)])
-        answer: dict[str, Any]
         try:
             with wrong_arguments_as_options(), ids_of(self._asked.request):
-                answer = {"value": _OPERATIONS[self._operation](self._catalog, **self._arguments)}
+                return answered(_OPERATIONS[self._operation](self._catalog, **self._arguments))
         except _KNOWN_TO_SPARK as e:
             if self._asked.is_again and isinstance(e, _AGAIN.get(self._operation, ())):
-                return _answer({"value": None})
-            answer = {"error": next(kind.__name__ for kind in _KNOWN_TO_SPARK if isinstance(e, kind)), "message": str(e)}
-        return _answer(answer)
+                return answered(None)
+            return refused(next(kind for kind in _KNOWN_TO_SPARK if isinstance(e, kind)), str(e))
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -125,10 +120,6 @@ class CatalogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""
         return _TaskReader(self._catalog, self._arguments)
-
-
-def _answer(answer: Mapping[str, Any]) -> StructType:
-    return StructType([StructField("answer", StringType(), True, {"answer": json.dumps(answer)})])
 
 
 class _Task(InputPartition):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +32,7 @@ from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, refe
 from lance_spark.spark.columns.types import stored, to_spark
 from lance_spark.spark.opened import open_version
 from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.protocol import carried
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
@@ -83,8 +82,7 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     options = {**source.options, **({} if is_old else options_of_each_write(config))}
     properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
     properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
-    pickled = base64.b64encode(pickle.dumps(source)).decode()
-    return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
+    return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties}
 
 
 def exists(catalog: Catalog, id: Id) -> bool:
@@ -121,8 +119,7 @@ def _has_path(id: Id) -> bool:
 def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
     """The same of a metadata table."""
     about = MetadataSource(source.options, source.opened().table_for(" without metadata tables; query those of its tables"), name)
-    pickled = base64.b64encode(pickle.dumps(about)).decode()
-    return {"source": pickled, "schema": about.schema().json(), "options": {}, "properties": {}, "metadata": True}
+    return {"source": carried(about), "schema": about.schema().json(), "options": {}, "properties": {}, "metadata": True}
 
 
 def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:

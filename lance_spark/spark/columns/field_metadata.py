@@ -19,8 +19,6 @@ from lance_spark.table.write import defaults
 from lance_spark.table.write.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT, changes, is_short
 
 COMMENT = "comment"
-DECLARED_COLUMN = "__lance_declared"
-"""In the metadata of rows: a statement has declared the column, which says what may be null. SessionEntry.java sets it, too."""
 PLAIN: Mapping[type[st.DataType], pa.DataType] = {
     st.NullType: pa.null(),
     st.BooleanType: pa.bool_(),

@@ -28,9 +28,11 @@ from pyspark.sql import SparkSession
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.jvm.classes import digest_of, is_whole, jar_of, keep, packaged
 from lance_spark.spark.jvm.warning import warn
+from lance_spark.spark.protocol import check_protocol
 
 _PLANNER = "lancespark.LancePlanner"
 _EXTENSIONS = f"{_PLANNER}$Extensions"
+_PROTOCOL = "lancespark.protocol.Protocol"
 _GUARD = "lancespark.core.ReplaceGuard"
 _LAST_CHANGE = "lancespark.table.LastChange"
 _CATALOG_INSTALL = "lancespark.catalog.CatalogInstall"
@@ -150,8 +152,17 @@ def _loader(spark: SparkSession) -> Any:
     if gateway not in _loaders:
         context = _context_loader(spark)
         in_jar = context.getResource(f"{_PLANNER.replace('.', '/')}.class") is not None
+        if in_jar:
+            check_protocol(_protocol(context))
         _loaders[gateway] = context if in_jar else _compiled(gateway, context)
     return _loaders[gateway]
+
+
+def _protocol(loader: Any) -> int | None:
+    """The number of the protocol of compiled classes; None if they are of a version that had none."""
+    if loader.getResource(f"{_PROTOCOL.replace('.', '/')}.class") is None:
+        return None
+    return int(loader.loadClass(_PROTOCOL).getField("VERSION").get(None))
 
 
 def _compiled(gateway: Any, context: Any) -> Any:

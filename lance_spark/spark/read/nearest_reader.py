@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,27 +13,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lance_spark.schema.schema import quoted
+from lance_spark.spark import protocol
+from lance_spark.spark.protocol import Answer
 from lance_spark.spark.read.nearest_steps import Conversion, Step, Steps, nearest_for
 from lance_spark.spark.workers.import_cache import brief_errors
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot
-
-MARK = b"LanceNearest:"
-"""In the pickle of an answer, before the number of bytes of JSON and the JSON, which says how many bytes each function of a step has.
-
-These follow, in the order of the steps.
-"""
-
-
-class StepsPartition(InputPartition):
-    """The answer to the planner."""
-
-    def __init__(self, parts: bytes) -> None:
-        super().__init__(None)
-        self._parts = parts
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StepsPartition, (MARK + self._parts,)
 
 
 class NearestReader(DataSourceReader):
@@ -50,8 +34,8 @@ class NearestReader(DataSourceReader):
         functions = [_command(step) for step in steps.all]
         told = [{"name": s.function.__name__, "schema": s.schema.json(), "bytes": len(f)} for s, f in zip(steps.all, functions)]
         vector = "double" if steps.join.nearest.field.type.value_type == pa.float64() else "float"
-        about = json.dumps({"groups": steps.groups, "vector": vector, "told": steps.told, "steps": told}).encode()
-        return [StepsPartition(struct.pack("<q", len(about)) + about + b"".join(functions))]
+        about = {"groups": steps.groups, "vector": vector, "told": steps.told, "steps": told}
+        return [Answer(protocol.Steps(about, b"".join(functions)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Nothing is read."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -15,6 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.spark.aggregation.partial import Aggregation, partial
 from lance_spark.spark.columns.batches import Conversion, blank
+from lance_spark.spark.protocol import Headed
+from lance_spark.spark.protocol import Task as TaskHeader
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.metrics import report
 from lance_spark.table.scan.cost import Cost, FragmentName
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lance_spark.spark.read.text_columns import TextColumns
     from lance_spark.table.scan.runner import Runner
     from lance_spark.table.search.task import SearchTask
-
-SIZE_MARK = b"LanceSize:"
 
 
 class Task(Protocol):
@@ -51,7 +49,7 @@ Tasks = Callable[[int, int], Sequence[Task]]
 """Divides a read among so many cores, in tasks of about so many bytes at most."""
 
 
-class LancePartition(InputPartition):
+class LancePartition(Headed, InputPartition):
     """A task of a scan. It is self-contained, since Spark may pass it to the reader of another plan of the same query.
 
     `rows_only`: only the number of rows matters, not their values. `skipped` is the number of fragments that no task of the scan reads, and
@@ -65,16 +63,16 @@ class LancePartition(InputPartition):
         self.skipped = skipped
         self.elsewhere = elsewhere
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # LanceTable.java searches for this mark in the pickle, where it precedes all user data.
-        task, indexes = self.task, self.task.indexes.encode()
-        size = SIZE_MARK + struct.pack("<qqqqqi", task.num_rows, task.num_bytes, *task.tables, self.skipped, len(indexes)) + indexes
-        # Spark's pickler is slow where it meets classes and functions: a scan may have 100,000 tasks.
-        return _with_size, (size, pickle.dumps((task, self.rows_only, self.skipped, self.elsewhere)))
+    def header(self) -> TaskHeader:
+        """What the JVM knows of the task."""
+        task = self.task
+        return TaskHeader(task.num_rows, task.num_bytes, *task.tables, self.skipped, task.indexes)
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.task, self.rows_only, self.skipped, self.elsewhere
 
-def _with_size(_: bytes, pickled: bytes) -> LancePartition:
-    return LancePartition(*pickle.loads(pickled))
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

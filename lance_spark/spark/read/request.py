@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,11 +46,6 @@ class Request:
     changes_rows: bool = False
     join: Mapping[str, Any] | None = None
     columnar: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Request:
-        """Parse the planner's JSON."""
-        return cls(**json.loads(text))
 
     def apply(self, plan: ScanPlan, schema: Schema) -> ScanPlan:
         """Add the request to a plan. `schema` contains all columns of the table."""

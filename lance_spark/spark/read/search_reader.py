@@ -6,9 +6,7 @@ run: then the planner runs them and asks again, and the search takes their resul
 
 from __future__ import annotations
 
-import base64
 import pickle
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,43 +17,26 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.errors import LanceError
+from lance_spark.spark.protocol import Answer, Found, Headed, handed_back
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.outcome import value_or_error
 from lance_spark.table.scan.runner import Runner
 
-MARK = b"LanceFound:"
-"""In the pickle of an answer, before the number of bytes of the rows, or one of those below: FoundRows.java looks for it."""
-_BY_A_SCAN, _TASKS = -1, -2
 _RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 _GROUPS_PER_CORE = 4
 """Spark tasks per core: with several, a long one does not keep the other cores waiting."""
 
 
-class FoundPartition(InputPartition):
-    """The rows of a search as an Arrow stream, or that a scan finds them."""
-
-    def __init__(self, rows: bytes | None) -> None:
-        super().__init__(None)
-        self._rows = rows
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        size = _BY_A_SCAN if self._rows is None else len(self._rows)
-        return FoundPartition, (MARK + struct.pack("<q", size) + (self._rows or b""),)
-
-
-class TasksPartition(InputPartition):
+class TasksPartition(Headed, InputPartition):
     """Pickled tasks of a search, which an executor runs one after the other."""
 
     def __init__(self, tasks: Sequence[bytes]) -> None:
         super().__init__(None)
         self.tasks = tasks
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _of_tasks, (MARK + struct.pack("<q", _TASKS), self.tasks)
-
-
-def _of_tasks(_: bytes, tasks: Sequence[bytes]) -> TasksPartition:
-    return TasksPartition(tasks)
+    def header(self) -> Found:
+        """That these are tasks."""
+        return Found(Found.TASKS, b"")
 
 
 class SearchReader(DataSourceReader):
@@ -76,11 +57,11 @@ class SearchReader(DataSourceReader):
             groups = np.array_split(np.arange(len(wanted.tasks)), min(len(wanted.tasks), self._cores * _GROUPS_PER_CORE))
             return [TasksPartition([wanted.tasks[i] for i in group]) for group in groups]
         if found is None:
-            return [FoundPartition(None)]
+            return [Answer(Found(Found.BY_A_SCAN, b""))]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.schema) as stream:
             stream.write_table(found)
-        return [FoundPartition(sink.getvalue().to_pybytes())]
+        return [Answer(Found(Found.ROWS, sink.getvalue().to_pybytes()))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run tasks; a row for each, with the pickle of its result."""
@@ -119,7 +100,7 @@ class _Recorded:
             raise _WantedError([pickle.dumps((function, task)) for task in tasks])
         if len(known) != len(tasks):
             raise LanceError(f"a search has {len(tasks)} tasks, but had {len(known)} before: files of an index have changed; search again")
-        return [_value(pickle.loads(base64.b64decode(result))) for result in known]
+        return [_value(handed_back(result)) for result in known]
 
 
 def _value(result: Any) -> Any:

@@ -11,9 +11,6 @@ from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError
 from lance_spark.table.search.nearest import DEFAULT_K
 
-CALL = "__lance_function"
-"""The option in which SearchFunction.java passes the name of a function and its arguments, as JSON."""
-
 _READ = ("filter", "prefilter", "fast_search", "columns", "offset", "version", "tag", "branch", "timestamp", "with_row_id")
 """Arguments that have the meaning of the options of the same names."""
 _NEAREST = (
@@ -83,14 +80,17 @@ _FUNCTIONS = {
 }
 
 
-def with_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a read, with those that the call of a function among them stands for. Raises InvalidOptionError."""
-    if CALL not in options:
-        return dict(options)
-    call = json.loads(options[CALL])
+def chooses_version(call: Mapping[str, Any]) -> bool:
+    """Whether the call of a function says which version it reads. Raises InvalidOptionError."""
     given = _arguments(call["name"], call["positional"], call["named"])
-    found = {name: value for name, value in options.items() if name != CALL}
-    if not given.keys().isdisjoint({"version", "tag", "timestamp"}):
+    return not given.keys().isdisjoint({"version", "tag", "timestamp"})
+
+
+def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a read, with those that the call of a function stands for. Raises InvalidOptionError."""
+    given = _arguments(call["name"], call["positional"], call["named"])
+    found = dict(options)
+    if chooses_version(call):
         found = {name: value for name, value in found.items() if name.lower() not in _OF_VERSIONS}
     is_feed = call["name"] in _FEEDS
     if not is_feed and not found.keys().isdisjoint({"limit", "nearest", "fulltextquery", "full_text_query", "hybrid"}):
@@ -115,7 +115,7 @@ def _feed_options(given: Mapping[str, Any]) -> dict[str, str]:
     return options
 
 
-_OF_VERSIONS = ("version", "versionasof", "tag", "timestamp", "timestampasof", "asof", "__lance_identity")
+_OF_VERSIONS = ("version", "versionasof", "tag", "timestamp", "timestampasof", "asof")
 
 
 def _arguments(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,30 +6,36 @@ accumulator of their own. The numbers of a write are in the task's commit messag
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AddingAccumulatorParam
+from pyspark.sql.datasource import WriterCommitMessage
 
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.spark.protocol import ACCUMULATOR, Headed, Read, Written
 from lance_spark.storage.waiting import waited
 from lance_spark.table.scan.cost import Cost
-
-_READ_MARK = b"LanceRead:"
-"""WorkerReport.java looks for it in the update, before eight little-endian signed 64-bit integers."""
-_WRITTEN_MARK = b"LanceWritten:"
-"""MeasuredWrite.java looks for it in the commit message, before eight such integers."""
-_ID = -0x6C616E63
-"""The number of the accumulator. Spark's own are positive, and profilers have small negative ones."""
 
 
 def report(cost: Cost) -> None:
     """Send the cost of a scan's task to the JVM when the task ends. The session's accumulators must not get it: they do not know its id."""
     sizes = cost.rows, cost.counts.bytes_read, cost.bytes, cost.counts.pages_read, cost.pages
-    packed = struct.pack("<8q", *sizes, _nanoseconds(cost.waiting), _nanoseconds(cost.decoding), cost.log_rows)
-    Accumulator(_ID, _READ_MARK + packed, AddingAccumulatorParam(b""))  # type: ignore[type-var]
+    read = Read(*sizes, _nanoseconds(cost.waiting), _nanoseconds(cost.decoding), cost.log_rows)
+    Accumulator(ACCUMULATOR, read.frame(), AddingAccumulatorParam(b""))  # type: ignore[type-var]
+
+
+@dataclass
+class TaskMessage(Headed, WriterCommitMessage):
+    """The commit message of a task, with what it has written."""
+
+    report: Written
+
+    def header(self) -> Written:
+        """What the task has written."""
+        return self.report
 
 
 class WriteClock:
@@ -49,14 +55,14 @@ class WriteClock:
                 return
             yield batch
 
-    def report(self, fragments: Iterable[Fragment], deleted: int = 0, updated: int = 0, inserted: int = 0) -> bytes:
+    def report(self, fragments: Iterable[Fragment], deleted: int = 0, updated: int = 0, inserted: int = 0) -> Written:
         """What the task has written, for its commit message: new fragments, and the numbers of rows that a row-level command changes."""
         fragments = list(fragments)
         files = [file for fragment in fragments for file in fragment.files]
         store = waited() - self._waited
         encoding = time.perf_counter() - self._start - self._idle - store
         sizes = len(files), sum(file.size or 0 for file in files), sum(fragment.physical_rows for fragment in fragments)
-        return _WRITTEN_MARK + struct.pack("<8q", *sizes, _nanoseconds(store), _nanoseconds(encoding), deleted, updated, inserted)
+        return Written(*sizes, _nanoseconds(store), _nanoseconds(encoding), deleted, updated, inserted)
 
 
 def _nanoseconds(seconds: float) -> int:

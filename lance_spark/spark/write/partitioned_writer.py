@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, LanceError
@@ -18,23 +18,22 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_job, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
+from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import SparkWriteOptions
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
-from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.commit_again import Job
+from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
 from lance_spark.spark.write.writer import STOPPED_AFTER_S, of_session
 
 
 @dataclass
-class PartitionedCommitMessage(WriterCommitMessage):
-    """The partitions that one task has written, and its report (see `spark.workers.metrics`)."""
+class PartitionedCommitMessage(TaskMessage):
+    """The partitions that one task has written."""
 
-    report: bytes
     partitions: tuple[WrittenPartition, ...]
 
 
-class PartitionedWriter(DataSourceArrowWriter):
+class PartitionedWriter(JobWriter):
     """Writes the rows of one DataFrame to one namespace; created on the driver, pickled for the tasks and for the process that commits."""
 
     def __init__(self, version: PartitionedVersion, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.arrow.selection import keep_rows
@@ -23,13 +23,13 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.schema.schema import quoted
+from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.protocol import ROW_OPERATION, Command, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
-from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.command import Command
-from lance_spark.spark.write.commit_again import Job
-from lance_spark.spark.write.writer import FEW_CHANGES_MARK, RowsMessage, abort_job, no_message
+from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
+from lance_spark.spark.write.writer import abort_job, no_message
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.column_files import ColumnFile, column_target, write_columns
 from lance_spark.table.changes.columns_in_place import InPlace, columns_of, is_possible
@@ -46,29 +46,28 @@ from lance_spark.table.write.new_schema import with_properties
 from lance_spark.table.write.nullability import loosened
 from lance_spark.table.write.write import discard_job, rewrite_target
 
-_SPARK_OPERATION = "__row_operation"
 _NOT_VALUES = ("_rowaddr", OPERATION)
 ADD_COLUMNS, UPDATE_COLUMNS = "ADD COLUMNS", "UPDATE COLUMNS"
 """The kinds of commands that write columns of rows in place."""
 
 
 @dataclass
-class RowLevelMessage(WriterCommitMessage):
-    """The result of one task, and its report (see `spark.workers.metrics`)."""
+class RowLevelMessage(TaskMessage):
+    """The result of one task."""
 
-    report: bytes
     part: DeltaPart
 
 
-class RowLevelWriter(DataSourceArrowWriter):
+class RowLevelWriter(JobWriter):
     """Writes the delta rows of a command. Created on the driver, and pickled for the tasks and for the process that commits."""
+
+    few = Writer.CHANGES
 
     def __init__(self, snapshot: Snapshot, options: SparkWriteOptions, command: Command) -> None:
         if with_own_ids(snapshot) is not snapshot:
             raise CommitConflictError(
                 f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True
             )
-        self._mark = FEW_CHANGES_MARK
         self._command = command
         self._noted = {**options.write.noted, **command.properties}
         schema = snapshot.manifest.schema
@@ -99,7 +98,7 @@ class RowLevelWriter(DataSourceArrowWriter):
                 if (count := messages.count(None)) > 0:
                     raise no_message(count, len(messages))
                 parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
-                few = [pa.ipc.open_stream(m.rows) for m in messages if isinstance(m, RowsMessage) and m.rows]
+                few = [pa.ipc.open_stream(m.rows) for m in messages if isinstance(m, FewRows) and m.rows]
                 parts += [write_rows(target, map(_with_operation, rows)) for rows in few]
                 intent = Intent(self._command.condition, assigned_ids(target.write.schema, target.assigned))
                 plan = DeltaPlan(target.snapshot, lambda _: parts, intent, target.assigned, target.key, target.repeats)
@@ -113,7 +112,7 @@ class RowLevelWriter(DataSourceArrowWriter):
         abort_job(self._target.write, messages)
 
 
-class FirstRowsWriter(DataSourceArrowWriter):
+class FirstRowsWriter(JobWriter):
     """Writes the inserted rows of a MERGE into a table that a catalog has declared, and that has no version yet."""
 
     def __init__(self, store: Store, options: SparkWriteOptions, command: Command) -> None:
@@ -161,14 +160,13 @@ class FirstRowsWriter(DataSourceArrowWriter):
 
 
 @dataclass
-class ColumnsMessage(WriterCommitMessage):
-    """The column files of one task, and its report."""
+class ColumnsMessage(TaskMessage):
+    """The column files of one task."""
 
-    report: bytes
     files: list[ColumnFile]
 
 
-class ColumnsWriter(DataSourceArrowWriter):
+class ColumnsWriter(JobWriter):
     """Writes values of columns by row address: new columns, or new values of existing ones. Rows stay in place.
 
     A task gets whole fragments, in the order of their rows.
@@ -233,7 +231,7 @@ class ColumnsWriter(DataSourceArrowWriter):
         abort_job(self._target.write, messages)
 
 
-class TruncationWriter(DataSourceArrowWriter):
+class TruncationWriter(JobWriter):
     """Deletes all rows in one transaction. There are no tasks."""
 
     def __init__(self, store: Store, snapshot: Snapshot | None, options: SparkWriteOptions, command: Command) -> None:
@@ -270,14 +268,12 @@ def _message(clock: WriteClock, part: DeltaPart) -> RowLevelMessage:
 def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The delta rows of a batch, whose operation has a name of Spark's. It leaves out the operation if a MERGE only inserts rows."""
     names = batch.schema.names
-    if _SPARK_OPERATION in names:
-        return batch.rename_columns([OPERATION if name == _SPARK_OPERATION else name for name in names])
+    if ROW_OPERATION in names:
+        return batch.rename_columns([OPERATION if name == ROW_OPERATION else name for name in names])
     return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
 
 
-def row_level_writer(
-    snapshot: Snapshot | None, store: Store, options: SparkWriteOptions, command: Command, rows: StructType
-) -> DataSourceArrowWriter:
+def row_level_writer(snapshot: Snapshot | None, store: Store, options: SparkWriteOptions, command: Command, rows: StructType) -> JobWriter:
     """The writer of a command that gets `rows`. `snapshot` is the version that it has read, None if there is no table yet."""
     if command.kind in (ADD_COLUMNS, UPDATE_COLUMNS):
         if snapshot is None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_failure, on_refusal
@@ -18,12 +17,12 @@ from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.columns.field_metadata import DECLARED_COLUMN
+from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.protocol import DECLARED_COLUMN, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
-from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.commit_again import Job
+from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.versions.snapshot import Snapshot
@@ -36,31 +35,16 @@ from lance_spark.table.write.target import Mode, WriteTarget
 STOPPED_AFTER_S = 5.0
 """Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
 _ZONE = "spark.sql.session.timeZone"
-_FEW_ROWS_MARK = b"LanceFewRows:"
-FEW_CHANGES_MARK = _FEW_ROWS_MARK + b"changes"
-"""PythonWriterFactory.java looks for these in the pickles of writers: `commit` takes rows, or the delta rows of a command, too."""
 
 
 @dataclass
-class RowsMessage(WriterCommitMessage):
-    """The rows of a task that has few, in Arrow's stream format (empty: none), and its report.
+class LanceCommitMessage(TaskMessage):
+    """The fragments that a task has written."""
 
-    FewRows.java makes it instead of starting a worker.
-    """
-
-    rows: bytes
-    report: bytes
-
-
-@dataclass
-class LanceCommitMessage(WriterCommitMessage):
-    """The fragments that a task has written, and its report (see `spark.workers.metrics`)."""
-
-    report: bytes
     fragments: tuple[Fragment, ...]
 
 
-class LanceWriter(DataSourceArrowWriter):
+class LanceWriter(JobWriter):
     """Writes a DataFrame to a table. Created on the driver, and pickled for the tasks and for the process that commits."""
 
     def __init__(
@@ -106,7 +90,7 @@ class LanceWriter(DataSourceArrowWriter):
         target = write.begin_write(place, new, mode, options.write)
         self._target = replace(target, rules=replace(target.rules, within=allowed))
         # Few rows are written without a task, and only tasks know the time zone of the session.
-        self._mark = b"" if target.rules.needs_zone else _FEW_ROWS_MARK
+        self.few = Writer.NONE if target.rules.needs_zone else Writer.ROWS
 
     @property
     def job(self) -> Job:
@@ -118,8 +102,8 @@ class LanceWriter(DataSourceArrowWriter):
         options = self._target.options
         app = app if options.txn_app_id is None else options.txn_app_id
         noted = replace(options, txn_app_id=app, txn_version=number, properties={**options.properties, **properties})
-        other = copy(self)
-        other._target = replace(self._target, options=noted)
+        other = LanceWriter.__new__(LanceWriter)
+        other.__dict__ = {**self.__dict__, "_target": replace(self._target, options=noted)}
         return other
 
     @brief_errors()
@@ -148,7 +132,7 @@ class LanceWriter(DataSourceArrowWriter):
         fragments = {i: m.fragments for i, m in enumerate(messages) if isinstance(m, LanceCommitMessage)}
         with on_failure(lambda: write.discard(self._target, [f for some in fragments.values() for f in some])):
             for i, message in enumerate(messages):
-                if isinstance(message, RowsMessage) and message.rows:
+                if isinstance(message, FewRows) and message.rows:
                     fragments[i] = write.write_fragments(self._target, pa.ipc.open_stream(message.rows))
         return [fragment for i in sorted(fragments) for fragment in fragments[i]]
 

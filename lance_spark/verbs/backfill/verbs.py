@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.source import IDENTITY
+from lance_spark.spark.protocol import identified
 from lance_spark.storage.location import absolute
 from lance_spark.table.backfill.function import OnError
 from lance_spark.table.backfill.rounds import Backfilled
@@ -70,7 +70,7 @@ class BackfillVerbs:
         state = state_of(snapshot.manifest.schema, snapshot.manifest.schema.resolve(column)[0])
         if state is None:
             raise SchemaMismatchError(f"{snapshot}: no function has computed the column {column!r}")
-        options = {**self._target.options, "version": str(snapshot.version), IDENTITY: snapshot.identity}
+        options = {**identified(self._target.options, snapshot.identity), "version": str(snapshot.version)}
         options |= {"with_row_id": "true", "with_row_address": "true"}
         rows = self._target.spark.read.format("lance").options(**options).load(absolute(self._target.uri))
         error = F.col(quoted([state.name, "error"]))

@@ -71,6 +71,21 @@ def test_the_rows_of_a_query_are_in_the_first_version(own: Lake) -> None:
     assert (own.versions("ns.none"), own.pylance("ns.none")) == ([1], [])
 
 
+def test_a_table_that_is_created_without_a_format_is_a_lance_table(own: Lake) -> None:
+    rows = own.spark.range(4).selectExpr("id", "id % 2 AS g")
+    rows.write.saveAsTable("lance.saved")
+    rows.limit(1).write.mode("overwrite").saveAsTable("lance.saved")
+    rows.write.mode("overwrite").saveAsTable("lance.ns.over")
+    rows.writeTo("lance.written").create()
+    own.spark.catalog.createTable("lance.made", schema=rows.schema)
+    rows.write.mode("append").saveAsTable("lance.made")
+    assert [len(own.pylance(name)) for name in ("saved", "ns.over", "written", "made")] == [1, 4, 4, 4]
+    with pytest.raises(SPARK_ERRORS, match="USING orc is not possible"):
+        rows.write.format("orc").saveAsTable("lance.ns.p")
+    with pytest.raises(SPARK_ERRORS, match="USING parquet is not possible"):
+        own.sql("CREATE TABLE lance.ns.p USING parquet AS SELECT 1 AS a")
+
+
 def test_a_query_that_fails_leaves_no_table_and_no_file(own: Lake) -> None:
     for statement in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
         with pytest.raises(SPARK_ERRORS, match="stop here"):

@@ -16,6 +16,7 @@ from lance_spark import Dataset
 from lance_spark.errors import LanceError
 from lance_spark.spark.catalog.calls import PROCEDURES
 from lance_spark.spark.catalog.source import CatalogSource
+from lance_spark.spark.protocol import PROTOCOL
 from tests.spark.catalog.lakes import Lake
 from tests.spark_session import SPARK_ERRORS
 
@@ -35,7 +36,7 @@ WRONG: dict[str, list[Any]] = {
 def _call(settings: dict[str, str], name: str, arguments: dict[str, Any]) -> None:
     """What LanceProcedure.java does, up to the first tasks of a job."""
     given = {"name": name, "place": {"id": ["t"]}, "arguments": arguments}
-    request = {"operation": "call", "settings": settings, "arguments": given}
+    request = {"protocol": PROTOCOL, "operation": "call", "settings": settings, "arguments": given, "id": "x"}
     answer = json.loads(CatalogSource({"request": json.dumps(request)}).schema()[0].metadata["answer"])
     if isinstance(answer.get("value"), int):
         request |= {"operation": "tasks", "arguments": {**given, "version": answer["value"], "results": []}}

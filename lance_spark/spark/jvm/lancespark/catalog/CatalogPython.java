@@ -2,11 +2,13 @@ package lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import lancespark.core.Answers;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
+import lancespark.protocol.PickleWriter;
+import lancespark.protocol.Protocol;
 import lancespark.source.Source;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -22,9 +24,6 @@ import org.apache.spark.unsafe.Platform;
 
 /** Requests to lance_spark.spark.catalog.source, each in a Python process of the driver. */
 public class CatalogPython {
-  /** The name of the data source, as its Python class says. */
-  static final String SOURCE = "lance catalog";
-  private static final String PICKLED_CLASS = "\u0080\u0002clance_spark.spark.catalog.source\nCatalogSource\n.";
   final Map settings;
 
   /** `settings` are those of the catalog. */
@@ -33,23 +32,23 @@ public class CatalogPython {
   /** The class of the data source, found in the same packages as the format lance. */
   private static UserDefinedPythonDataSource definition() {
     UserDefinedPythonDataSource known = Source.unopened().source();
-    return Answers.to(new UserDefinedPythonDataSource(known.createPythonFunction(PICKLED_CLASS.getBytes(StandardCharsets.ISO_8859_1))));
+    return Answers.to(new UserDefinedPythonDataSource(known.createPythonFunction(PickleWriter.named(Names.CATALOG_MODULE, Names.CATALOG_CLASS))));
   }
 
   /** A data source whose writer or reader serves a request. */
   static PythonDataSourceV2 unopened() throws Exception {
     PythonDataSourceV2 source = new PythonDataSourceV2();
-    source.setShortName(SOURCE);
+    source.setShortName(Names.CATALOG_FORMAT);
     SparkInternals.set(source, "source", definition());
     SparkInternals.set(source, "bitmap$0", Boolean.TRUE);
     return source;
   }
 
   CaseInsensitiveStringMap options(String operation, ObjectNode arguments) {
-    ObjectNode request = Json.object().put("operation", operation).put("id", UUID.randomUUID().toString());
+    ObjectNode request = Json.object().put(Names.NUMBER, Protocol.VERSION).put("operation", operation).put("id", UUID.randomUUID().toString());
     request.set("settings", Json.texts(settings));
     request.set("arguments", arguments);
-    return new CaseInsensitiveStringMap(Collections.singletonMap("request", Json.text(request)));
+    return new CaseInsensitiveStringMap(Collections.singletonMap(Names.REQUEST, Json.text(request)));
   }
 
   /** The answer to a request about a table. */
@@ -67,18 +66,19 @@ public class CatalogPython {
   /** The answer to a request. Errors name the table or the namespace. */
   public JsonNode ask(String operation, ObjectNode arguments, Identifier id, String[] namespace) {
     PythonDataSourceCreationResult result =
-        definition().createDataSourceInPython(SOURCE, options(operation, arguments), (scala.Option) scala.Option.empty());
-    JsonNode answer = Json.parse(result.schema().fields()[0].metadata().getString("answer"));
+        definition().createDataSourceInPython(Names.CATALOG_FORMAT, options(operation, arguments), (scala.Option) scala.Option.empty());
+    JsonNode answer = Json.parse(result.schema().fields()[0].metadata().getString(Names.ANSWER));
+    Protocol.check(Json.at(answer, Names.NUMBER).intValue());
     if (answer.has("error")) Platform.throwException(error(Json.at(answer, "error").asText(), Json.at(answer, "message").asText(), id, namespace));
     return Json.at(answer, "value");
   }
 
   private static Throwable error(String kind, String message, Identifier id, String[] namespace) {
-    if (kind.equals("TableNotFoundError")) return new NoSuchTableException(id);
-    if (kind.equals("TableAlreadyExistsError")) return new TableAlreadyExistsException(id);
-    if (kind.equals("NamespaceNotFoundError")) return new NoSuchNamespaceException(namespace);
-    if (kind.equals("NamespaceAlreadyExistsError")) return new NamespaceAlreadyExistsException(namespace);
-    if (kind.equals("NamespaceNotEmptyError")) return new NonEmptyNamespaceException(namespace);
+    if (kind.equals(Names.NO_TABLE)) return new NoSuchTableException(id);
+    if (kind.equals(Names.TABLE_EXISTS)) return new TableAlreadyExistsException(id);
+    if (kind.equals(Names.NO_NAMESPACE)) return new NoSuchNamespaceException(namespace);
+    if (kind.equals(Names.NAMESPACE_EXISTS)) return new NamespaceAlreadyExistsException(namespace);
+    if (kind.equals(Names.NAMESPACE_NOT_EMPTY)) return new NonEmptyNamespaceException(namespace);
     return new UnsupportedOperationException(message);
   }
 }

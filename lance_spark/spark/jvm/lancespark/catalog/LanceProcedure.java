@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -174,8 +175,8 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
       StructType schema = new StructType().add("result", DataTypes.BinaryType, false);
       CaseInsensitiveStringMap options = catalog.python.options("tasks", arguments);
       PythonDataSourceV2 source = CatalogPython.unopened();
-      source.getOrCreateDataSourceInPython(CatalogPython.SOURCE, options, (scala.Option) scala.Option.empty());
-      PythonTable table = new PythonTable(source, CatalogPython.SOURCE, schema);
+      source.getOrCreateDataSourceInPython(Names.CATALOG_FORMAT, options, (scala.Option) scala.Option.empty());
+      PythonTable table = new PythonTable(source, Names.CATALOG_FORMAT, schema);
       LogicalPlan relation = DataSourceV2Relation$.MODULE$.create(table, (scala.Option) scala.Option.empty(), (scala.Option) scala.Option.empty());
       List rows = org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(Session.active(), relation).collectAsList();
       ArrayNode results = Json.array();

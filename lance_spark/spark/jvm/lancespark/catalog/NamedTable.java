@@ -2,9 +2,9 @@ package lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.*;
-import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.Source;
 import lancespark.table.LanceTable;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -27,7 +27,7 @@ public class NamedTable extends LanceTable {
   private final Map properties;
 
   /** `loaded` is the answer of lance_spark.spark.catalog.tables.load. */
-  NamedTable(String name, JsonNode loaded) { this(inner(loaded, Session.FORMAT), name, Json.texts(Json.at(loaded, "options")), loaded); }
+  NamedTable(String name, JsonNode loaded) { this(inner(loaded, Names.FORMAT), name, Json.texts(Json.at(loaded, "options")), loaded); }
 
   private NamedTable(PythonTable inner, String name, Map options, JsonNode loaded) {
     super(inner, name, options);
@@ -78,6 +78,6 @@ public class NamedTable extends LanceTable {
       if (!LOADED.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) given.put(option.getKey(), option.getValue());
     }
     CaseInsensitiveStringMap all = super.source(new CaseInsensitiveStringMap(given)).options;
-    return new Source(given.isEmpty() ? inner : new PythonTable(Source.unopened(), Session.FORMAT, schema()), all, false);
+    return new Source(given.isEmpty() ? inner : new PythonTable(Source.unopened(), Names.FORMAT, schema()), all, false);
   }
 }

@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Features;
-import lancespark.core.Session;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -16,8 +16,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
  */
 public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
-  /** The property with the columns of CLUSTER BY (lance_spark.table.compaction.cluster). */
-  private static final String CLUSTERING = "lance_spark.clustering";
   private String name;
   public CatalogPython python;
 
@@ -33,7 +31,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** A catalog without a namespace, for tables that are named by their options. */
   public static NamespaceCatalog ofPaths() {
     NamespaceCatalog none = new NamespaceCatalog();
-    none.initialize(Session.FORMAT, new CaseInsensitiveStringMap(new HashMap()));
+    none.initialize(Names.FORMAT, new CaseInsensitiveStringMap(new HashMap()));
     return none;
   }
 
@@ -59,7 +57,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** A metadata table such as `t.files` is Spark's own table of a Python source. */
   private Table load(Identifier id, ObjectNode arguments) {
     JsonNode loaded = python.ask("load", arguments, id);
-    return loaded.has("metadata") ? NamedTable.inner(loaded, "lance_metadata") : new NamedTable(name + "." + id, loaded);
+    return loaded.has("metadata") ? NamedTable.inner(loaded, Names.METADATA_FORMAT) : new NamedTable(name + "." + id, loaded);
   }
 
   /** False for a table whose files are gone, so that CREATE TABLE can make it again. */
@@ -84,7 +82,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
       }
       ObjectNode clustering = Json.object();
       clustering.set("columns", Changes.columns(partitions[i].references()));
-      texts.put(CLUSTERING, Json.text(clustering));
+      texts.put(Names.CLUSTERING, Json.text(clustering));
     }
     ObjectNode definition = Json.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
     definition.set("properties", texts);

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.HandOver;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.RowsInfo;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -45,7 +46,7 @@ class StagedLanceTable implements StagedTable, SupportsWrite {
     arguments.put("replaces", replaces);
     try {
       LogicalWriteInfo request = new RowsInfo(catalog.python.options("write", arguments), info.schema(), info.queryId());
-      return new StagedWrite(HandOver.ofWrites().measured(new PythonWrite(CatalogPython.unopened(), CatalogPython.SOURCE, request, replaces)));
+      return new StagedWrite(HandOver.ofWrites().measured(new PythonWrite(CatalogPython.unopened(), Names.CATALOG_FORMAT, request, replaces)));
     } catch (Exception e) {
       Platform.throwException(e);
       return null;

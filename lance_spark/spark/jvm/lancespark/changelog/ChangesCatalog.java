@@ -3,6 +3,7 @@ package lancespark.changelog;
 import java.util.*;
 import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
+import lancespark.protocol.Names;
 import lancespark.source.Source;
 import lancespark.table.LanceTable;
 import org.apache.spark.sql.connector.catalog.Changelog;
@@ -70,7 +71,7 @@ public class ChangesCatalog extends NamespaceCatalog {
       Map.Entry option = (Map.Entry) it.next();
       if (!IN_CONTEXT.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) options.put(option.getKey(), option.getValue());
     }
-    options.put(Source.FEED, "true");
+    options.put(Names.CHANGE_FEED, "true");
     options.put("computeUpdates", "" + context.computeUpdates());
     if (context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES) options.put("netChanges", "true");
     addRange(context.range(), options);

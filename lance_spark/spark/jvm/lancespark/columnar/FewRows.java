@@ -1,12 +1,12 @@
 package lancespark.columnar;
 
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
+import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Names;
+import lancespark.protocol.Protocol;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -24,10 +24,8 @@ final class FewRows {
   private static final long BYTES = 1 << 14;
   /** Of a row whose size is unknown. */
   private static final long ROW_BYTES = 1 << 10;
-  /** In the order of the report: lance_spark.spark.workers.metrics. */
+  /** In the order of the message Few. */
   private static final int NUMBERS = 8, ROWS_AT = 2, DELETED_AT = 5, INSERTED_AT = 7;
-  /** The column of Spark's delta rows with numbers from 1 on: delete, update, insert, insert again. If a MERGE only inserts rows, it is not there. */
-  private static final String OPERATION = "__row_operation";
   private final List rows = new ArrayList();
   private final Iterator rest;
   private final boolean all;
@@ -50,15 +48,8 @@ final class FewRows {
   /** All rows of the task. */
   Iterator iterator() { return new Chain(rows.iterator(), rest); }
 
-  /** A pickle of lance_spark.spark.write.writer.RowsMessage, in protocol 3. */
-  WriterCommitMessage message(StructType schema, boolean areChanges) throws IOException {
-    ByteArrayOutputStream out = new ByteArrayOutputStream();
-    out.write(new byte[] { (byte) 0x80, 3 });
-    out.write("clance_spark.spark.write.writer\nRowsMessage\n".getBytes(StandardCharsets.US_ASCII));
-    writeSized(out, stream(schema));
-    writeSized(out, report(schema, areChanges));
-    out.write(new byte[] { (byte) 0x86, 'R', '.' });
-    return new PythonWriterCommitMessage(out.toByteArray());
+  WriterCommitMessage message(StructType schema, boolean areChanges) {
+    return new PythonWriterCommitMessage(report(schema, areChanges).pickle(stream(schema)));
   }
 
   /** The rows in Arrow's stream format; empty if there are none. */
@@ -69,9 +60,9 @@ final class FewRows {
   }
 
   /** The rows, and the files that they will be in. Of delta rows, updated ones are in one file, inserted ones in another, deleted ones in none. */
-  private byte[] report(StructType schema, boolean areChanges) throws IOException {
+  private MessageWriter report(StructType schema, boolean areChanges) {
     long[] numbers = new long[NUMBERS];
-    int operation = Arrays.asList(schema.fieldNames()).indexOf(OPERATION);
+    int operation = Arrays.asList(schema.fieldNames()).indexOf(Names.ROW_OPERATION);
     for (int i = 0; areChanges && i < rows.size(); i++) {
       int kind = operation < 0 ? INSERTED_AT : ((InternalRow) rows.get(i)).getInt(operation);
       numbers[Math.min(DELETED_AT + kind - 1, INSERTED_AT)]++;
@@ -79,16 +70,9 @@ final class FewRows {
     long moved = numbers[DELETED_AT + 1];
     numbers[ROWS_AT] = rows.size() - numbers[DELETED_AT];
     numbers[0] = (moved > 0 ? 1 : 0) + (numbers[ROWS_AT] > moved ? 1 : 0);
-    ByteArrayOutputStream out = new ByteArrayOutputStream();
-    out.write("LanceWritten:".getBytes(StandardCharsets.US_ASCII));
-    for (int i = 0; i < NUMBERS; i++) for (int shift = 0; shift < 64; shift += 8) out.write((int) (numbers[i] >> shift));
-    return out.toByteArray();
-  }
-
-  private static void writeSized(ByteArrayOutputStream out, byte[] bytes) throws IOException {
-    out.write('B');
-    for (int shift = 0; shift < 32; shift += 8) out.write(bytes.length >> shift);
-    out.write(bytes);
+    MessageWriter few = new MessageWriter(Protocol.FEW);
+    for (int i = 0; i < NUMBERS; i++) few.integer(numbers[i]);
+    return few;
   }
 
   private static final class Chain implements Iterator {

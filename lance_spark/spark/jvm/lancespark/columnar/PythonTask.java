@@ -9,6 +9,7 @@ import java.nio.channels.SocketChannel;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import lancespark.protocol.Names;
 import org.apache.spark.InterruptibleIterator;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.BasePythonRunner;
@@ -29,7 +30,7 @@ final class PythonTask {
   private static final String ITERATOR = "org.apache.spark.api.python.BasePythonRunner$ReaderIterator";
   private static final String BYTES = "maxBytesPerBatch";
   private static final String DAEMON_FIELD = "org$apache$spark$api$python$BasePythonRunner$$daemonModule";
-  private static final String SPARKS_DAEMON = "pyspark.daemon", DAEMON = "lance_spark.spark.daemon";
+  private static final String SPARKS_DAEMON = "pyspark.daemon";
   private static volatile boolean hasDaemon = true;
   static final Object[] NONE = new Object[0];
 
@@ -57,7 +58,7 @@ final class PythonTask {
 
   private InterruptibleIterator started(scala.collection.Iterator parts, TaskContext task) throws Exception {
     if (hasDaemon && takesDaemon()) {
-      setDaemon(DAEMON);
+      setDaemon(Names.WORKER_DAEMON);
       try {
         return compute(parts, task);
       } catch (Exception e) {

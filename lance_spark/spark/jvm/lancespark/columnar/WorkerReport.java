@@ -4,7 +4,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
-import lancespark.protocol.Marks;
+import lancespark.protocol.Message;
+import lancespark.protocol.Protocol;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
@@ -24,7 +25,6 @@ public final class WorkerReport {
     "lanceRows", "lanceBytesRead", "lanceBytes", "lancePagesRead", "lancePages", "lanceStoreTime", "lanceDecodingTime",
     "lanceLogRows"
   };
-  private static final byte[] MARK = Marks.mark("LanceRead:");
   private final CollectionAccumulator updates = new CollectionAccumulator();
   private final long limit;
   private long rows = 0;
@@ -55,8 +55,8 @@ public final class WorkerReport {
     List all = new ArrayList(Arrays.asList(others));
     Iterator it = ((List) ((AccumulatorV2) updates).value()).iterator();
     while (it.hasNext()) {
-      long[] values = Marks.integers((byte[]) it.next(), MARK, NAMES.length);
-      for (int i = 0; values != null && i < NAMES.length; i++) all.add(new TaskValue(NAMES[i], values[i]));
+      Message read = Message.update((byte[]) it.next(), Protocol.READ);
+      for (int i = 0; read != null && i < NAMES.length; i++) all.add(new TaskValue(NAMES[i], read.integer()));
     }
     return (CustomTaskMetric[]) all.toArray(new CustomTaskMetric[0]);
   }

@@ -101,7 +101,7 @@ public class Features {
     { CATALYST + "catalog.SessionCatalog", "isTempView/1" },
     { CATALYST + "expressions.Literal" },
     { CATALYST + "expressions.Literal$", "TrueLiteral/0", ".MODULE$" },
-    { CATALYST + "trees.TreeNode", "collectLeaves/0", "transform/1" },
+    { CATALYST + "trees.TreeNode", "collectLeaves/0", "origin/0", "transform/1" },
     { LOGICAL + "InsertIntoStatement", "table/0" },
     { LOGICAL + "LogicalPlan", "childrenResolved/0", "metadataOutput/0", "resolved/0" },
     { LOGICAL + "OverwriteByExpression", "deleteExpr/0" },
@@ -135,6 +135,10 @@ public class Features {
     { CATALYST + "plans.JoinType", "sql/0" },
     { LOGICAL + "Join", "joinType/0" },
     { LOGICAL + "V2WriteCommand" },
+    { CATALYST + "analysis.UnresolvedIdentifier", "nameParts/0" },
+    { CATALYST + "trees.Origin", "sqlText/0" },
+    { LOGICAL + "TableSpecBase", "provider/0" },
+    { LOGICAL + "V2CreateTablePlan", "name/0" },
   };
 
   private static final String[][] ROW_LEVEL = {
@@ -382,6 +386,7 @@ public class Features {
     { PYTHON + "PythonPartitionReaderFactory", "new/4|5", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema",
       FIELD + "jobArtifactUUID" },
     { PYTHON + "PythonCustomMetric$", "pythonMetrics/0", ".MODULE$" },
+    { PYTHON + "PythonBatchWrite", ".pythonDataSourceWriter" },
     { PYTHON + "PythonBatchWriterFactory", "inputSchema/0", "jobArtifactUUID/0", "pickledWriteFunc/0", "source/0" },
     { PYTHON + "PythonWriterCommitMessage", "new/1", "pickledMessage/0" },
     { CATALYST + "expressions.GenericInternalRow", "new/1" },

@@ -7,8 +7,6 @@ import org.slf4j.LoggerFactory;
 
 /** The session in which a plan is made, and what its settings and its log are called. */
 public final class Session {
-  /** The name of the format. */
-  public static final String FORMAT = "lance";
   /** The name of the rule that pushes columns and conditions down. Users exclude it by this name. */
   public static final String PUSH_DOWN = "lance_spark.LancePlanner";
   public static final Logger LOG = LoggerFactory.getLogger("lance_spark");

@@ -2,7 +2,7 @@ package lancespark.functions;
 
 import java.util.*;
 import lancespark.core.Addition;
-import lancespark.core.Session;
+import lancespark.protocol.Names;
 import lancespark.source.Source;
 import lancespark.table.LanceTable;
 import org.apache.spark.sql.SparkSession;
@@ -39,7 +39,7 @@ public class LanceScanFunction implements scala.Function1, Addition {
     }
     CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
     PythonDataSourceV2 source = Source.unopened();
-    LanceTable table = LanceTable.opened(new PythonTable(source, Session.FORMAT, source.inferSchema(all)), all);
+    LanceTable table = LanceTable.opened(new PythonTable(source, Names.FORMAT, source.inferSchema(all)), all);
     return DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
   }
 

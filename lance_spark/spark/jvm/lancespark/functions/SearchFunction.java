@@ -1,12 +1,12 @@
 package lancespark.functions;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.core.json.JsonWriteFeature;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
+import lancespark.protocol.Instructions;
+import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
-import lancespark.source.Source;
 import lancespark.table.LanceTable;
 import lancespark.table.WholeTable;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -51,22 +51,16 @@ public class SearchFunction implements scala.Function1 {
     Object table = positional.isEmpty() ? named.get(TABLE) : positional.get(0);
     if (table == null) throw new IllegalArgumentException(name + " needs the table: its path or its name");
     Map options = options(table.toString());
-    options.put(Source.CALL, json(positional, named));
+    Instructions.put(options, Instructions.CALL, call(positional, named));
     LanceTable found = LanceTable.reopened(new CaseInsensitiveStringMap(options));
     return DataSourceV2Relation$.MODULE$.create(found, scala.Option.empty(), scala.Option.empty());
   }
 
-  private String json(List positional, Map named) {
-    Map call = new HashMap();
-    call.put("name", name);
-    call.put("positional", positional);
-    call.put("named", named);
-    try {
-      // Python reads NaN and Infinity as numbers.
-      return new ObjectMapper().writer().without(JsonWriteFeature.WRITE_NAN_AS_STRINGS).with(JsonWriteFeature.ESCAPE_NON_ASCII).writeValueAsString(call);
-    } catch (JsonProcessingException e) {
-      throw new IllegalArgumentException(e.getMessage());
-    }
+  private JsonNode call(List positional, Map named) {
+    ObjectNode call = Json.object().put("name", name);
+    call.set("positional", Json.of(positional));
+    call.set("named", Json.of(named));
+    return call;
   }
 
   /** A value of Scala as one that Jackson knows. */
@@ -91,7 +85,7 @@ public class SearchFunction implements scala.Function1 {
     try {
       DataSourceV2Relation relation = relation(table);
       if (relation != null) {
-        options.putAll(options(relation));
+        options.putAll(all(relation));
         return options;
       }
     } catch (Exception e) {
@@ -105,11 +99,13 @@ public class SearchFunction implements scala.Function1 {
     return WholeTable.of(Session.active().table(table).queryExecution().analyzed());
   }
 
-  /** The options of a read of a lance table. */
-  public static Map options(DataSourceV2Relation relation) throws Exception {
+  /** The options of a user for a read of a lance table. */
+  public static Map options(DataSourceV2Relation relation) throws Exception { return Instructions.without(all(relation)); }
+
+  private static Map all(DataSourceV2Relation relation) throws Exception {
     Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
     if (relation.table() instanceof LanceTable) stored = ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
-    return SessionEntry.withoutLost(stored == null ? relation.options().asCaseSensitiveMap() : stored);
+    return stored == null ? relation.options().asCaseSensitiveMap() : stored;
   }
 
   static void addTo(SparkSessionExtensions extensions) {

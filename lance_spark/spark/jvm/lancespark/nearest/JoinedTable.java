@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.scan.LanceScan;
 import lancespark.scan.PlanJson;
 import lancespark.table.LanceTable;
@@ -31,8 +32,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * pushes down, and what is to be computed of the columns.
  */
 class JoinedTable {
-  /** Of columns in Spark that are lists of one size in the table (lance_spark.spark.columns.types). */
-  private static final String FIXED_SIZE = "arrow.fixed-size-list.size";
   private final LanceScan scan;
   /** The columns that are asked for, expressions of those of the scan. The vectors are not among them. */
   final List expressions;
@@ -120,7 +119,7 @@ class JoinedTable {
     }
     Attribute column = (Attribute) e;
     path.add(0, column.name());
-    boolean isFixed = (field == null ? column.metadata() : field.metadata()).contains(FIXED_SIZE);
+    boolean isFixed = (field == null ? column.metadata() : field.metadata()).contains(Names.FIXED_SIZE);
     if (!isFixed || !isOfFloats(field == null ? column.dataType() : field.dataType())) {
       throw new Declined("the column " + String.join(".", path) + " has no vectors of floats of one size");
     }

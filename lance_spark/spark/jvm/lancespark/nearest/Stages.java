@@ -1,11 +1,11 @@
 package lancespark.nearest;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import lancespark.core.Session;
-import lancespark.protocol.Marks;
+import lancespark.protocol.Json;
+import lancespark.protocol.Message;
+import lancespark.protocol.Protocol;
 import lancespark.source.Source;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
@@ -36,8 +36,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The tasks of one join. */
 class Stages {
-  /** Before the size of JSON, this, and the functions of the steps (lance_spark.spark.read.nearest_reader). */
-  private static final byte[] MARK = Marks.mark("LanceNearest:");
   /** Of functions over Arrow batches (pyspark.util.PythonEvalType). */
   private static final int IN_ARROW = 207;
   private final NearestCall call;
@@ -47,8 +45,8 @@ class Stages {
   private final List own = new ArrayList(), ofTable = new ArrayList();
   private final JoinedTable table;
   private JsonNode about;
-  private byte[] answer;
-  private int begin;
+  /** The functions of the steps, one after the other. */
+  private byte[] functions;
 
   /** For a generator of whose columns these are `needed`. */
   Stages(Generate node, Set needed) throws Exception {
@@ -145,19 +143,17 @@ class Stages {
 
   /** Gets the steps from Python. */
   private void ask(StructType asked) throws Exception {
-    answer = table.planned(call, asked);
-    begin = Marks.after(answer, MARK, 8) + 8;
-    int size = (int) Marks.integer(answer, begin - 8);
-    about = new ObjectMapper().readTree(new String(answer, begin, size, StandardCharsets.UTF_8));
-    begin += size;
+    Message steps = Message.header(table.planned(call, asked), Protocol.STEPS);
+    about = Json.parse(steps.text());
+    functions = steps.bytes();
   }
 
   private JsonNode aboutStep(int number) { return (JsonNode) (Object) ((JsonNode) (Object) about.get("steps")).get(number); }
 
   private byte[] function(int number) {
-    int at = begin;
+    int at = 0;
     for (int i = 0; i < number; i++) at += aboutStep(i).get("bytes").intValue();
-    return Arrays.copyOfRange(answer, at, at + aboutStep(number).get("bytes").intValue());
+    return Arrays.copyOfRange(functions, at, at + aboutStep(number).get("bytes").intValue());
   }
 
   private String text(String key) { return ((JsonNode) (Object) about.get(key)).asText(); }

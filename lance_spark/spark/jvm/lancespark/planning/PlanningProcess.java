@@ -4,6 +4,7 @@ import java.io.*;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Names;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.api.python.PythonFunction;
@@ -25,7 +26,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * (lance_spark.spark.workers.planning_daemon). What is sent and received is Spark's.
  */
 class PlanningProcess {
-  private static final String DAEMON = "lance_spark.spark.workers.planning_daemon", MODULE = "pyspark_lance.planning";
   private static final String UDF = "spark.sql.execution.pyspark.udf.";
   /** Settings with which Spark starts its processes or watches them in other ways. With any of them, Spark's own processes answer. */
   private static final String[] OTHERS = { "spark.python.use.daemon", "spark.python.worker.reuse", "spark.python.worker.faulthandler.enabled",
@@ -104,13 +104,13 @@ class PlanningProcess {
   }
 
   private void start() throws Exception {
-    Object started = Workers.call("createPythonWorker", scala.Tuple2.class, new Object[] { source.pythonExec(), MODULE, DAEMON, environment, Boolean.TRUE });
+    Object started = Workers.call("createPythonWorker", scala.Tuple2.class, new Object[] { source.pythonExec(), Names.PLANNING_MODULE, Names.PLANNING_DAEMON, environment, Boolean.TRUE });
     worker = (PythonWorker) ((scala.Tuple2) started)._1();
   }
 
   /** Gives the process back, so that another request gets it, or ends it. */
   private void end(String how) throws Exception {
-    Workers.call(how, void.class, new Object[] { source.pythonExec(), MODULE, DAEMON, environment, worker });
+    Workers.call(how, void.class, new Object[] { source.pythonExec(), Names.PLANNING_MODULE, Names.PLANNING_DAEMON, environment, worker });
   }
 
   /** Sends a request and receives its answer. The process ends if the answer is an error, as Spark's does. */

@@ -1,7 +1,10 @@
 package lancespark.planning;
 
+import com.fasterxml.jackson.databind.node.BooleanNode;
 import java.util.*;
-import lancespark.protocol.Pickle;
+import lancespark.protocol.Instructions;
+import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Protocol;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -20,16 +23,13 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** A Python source whose requests on the driver all go to the same processes, see PlanningProcess. */
 class PlanningSource extends UserDefinedPythonDataSource {
-  /** The option of a request that may have been answered already (lance_spark.spark.source, lance_spark.spark.catalog.source). */
-  private static final String AGAIN = "__lance_again";
-
   PlanningSource(PythonFunction source) { super(source); }
 
   public PythonDataSourceCreationResult createDataSourceInPython(final String name, final CaseInsensitiveStringMap options, final scala.Option schema) {
     return (PythonDataSourceCreationResult) PlanningProcess.answer(new Question() {
       Object request(boolean isAgain) {
         Map all = new HashMap(options.asCaseSensitiveMap());
-        if (isAgain) all.put(AGAIN, "true");
+        if (isAgain) Instructions.put(all, Instructions.AGAIN, BooleanNode.TRUE);
         CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(all);
         return new UserDefinedPythonDataSourceRunner(dataSourceCls(), name, schema, CaseInsensitiveMap$.MODULE$.apply(scalaMap(given)));
       }
@@ -61,7 +61,8 @@ class PlanningSource extends UserDefinedPythonDataSource {
   public void commitWriteInPython(final byte[] writer, final WriterCommitMessage[] messages, final boolean abort) {
     PlanningProcess.answer(new Question() {
       Object request(boolean isAgain) {
-        return new UserDefinedPythonDataSourceCommitRunner(dataSourceCls(), isAgain ? Pickle.again(writer) : writer, messages, abort);
+        byte[] asked = isAgain ? new MessageWriter(Protocol.AGAIN).pickle(writer) : writer;
+        return new UserDefinedPythonDataSourceCommitRunner(dataSourceCls(), asked, messages, abort);
       }
 
       String outcome() { return "The rows may have been committed: look at the versions of the table"; }

@@ -1,9 +1,11 @@
 package lancespark.protocol;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.json.JsonReadFeature;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.ObjectReader;
 import com.fasterxml.jackson.databind.ObjectWriter;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
@@ -15,7 +17,9 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 public final class Json {
   private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
   private static final ObjectMapper MAPPER = new ObjectMapper();
-  private static final ObjectWriter WRITER = new ObjectMapper().writer().with(JsonWriteFeature.ESCAPE_NON_ASCII);
+  /** Python writes and reads NaN and Infinity as numbers. */
+  private static final ObjectReader READER = MAPPER.reader().with(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS);
+  private static final ObjectWriter WRITER = MAPPER.writer().with(JsonWriteFeature.ESCAPE_NON_ASCII).without(JsonWriteFeature.WRITE_NAN_AS_STRINGS);
 
   private Json() {}
 
@@ -33,11 +37,14 @@ public final class Json {
 
   public static JsonNode parse(String text) {
     try {
-      return MAPPER.readTree(text);
+      return READER.readTree(text);
     } catch (java.io.IOException e) {
       throw new IllegalStateException(e);
     }
   }
+
+  /** A map or list of Java as JSON. */
+  public static JsonNode of(Object value) { return (JsonNode) (Object) MAPPER.valueToTree(value); }
 
   /** The value of a key. Janino needs the cast. */
   public static JsonNode at(JsonNode object, String key) { return (JsonNode) object.get(key); }

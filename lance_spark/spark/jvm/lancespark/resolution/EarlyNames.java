@@ -7,6 +7,7 @@ import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.source.WriteInfo;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -23,6 +25,8 @@ import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -43,7 +47,8 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * It opens tables of the session catalog at a version, of which Spark knows only the latest. It makes writes with mergeSchema those WITH SCHEMA
  * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
- * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT.
+ * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT. It takes Spark's default source for no format where
+ * saveAsTable and createTable make a table in a catalog of lance tables.
  */
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
@@ -56,6 +61,7 @@ public class EarlyNames extends Rule implements Addition {
   public TreeNode apply(TreeNode plan) {
     if (!Features.areKnown("resolution")) return plan;
     try {
+      if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
       return new Writes().in(new Insertions().in(new Travels().in((LogicalPlan) plan)));
     } catch (Throwable t) {
       Platform.throwException(t);
@@ -185,11 +191,7 @@ public class EarlyNames extends Rule implements Addition {
 
     /** The name itself, if it is one in a catalog of lance tables. */
     private static Object ofCatalog(UnresolvedRelation relation) {
-      List names = CollectionConverters.asJava(relation.multipartIdentifier());
-      CatalogManager manager = Session.active().sessionState().catalogManager();
-      boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
-      CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-      return catalog.getClass().getName().startsWith("lancespark.") ? relation : null;
+      return hasOnlyLanceTables(CollectionConverters.asJava(relation.multipartIdentifier())) ? relation : null;
     }
 
     /** A table that its catalog alters with the columns that Spark's has of it. */
@@ -200,6 +202,26 @@ public class EarlyNames extends Rule implements Addition {
       Object relation = DataSourceV2Relation$.MODULE$.create(((TableCatalog) altering).loadTable(id), new scala.Some(altering), new scala.Some(id));
       return SparkInternals.with((scala.Product) relation, "options", options);
     }
+  }
+
+  /** saveAsTable and createTable without a format name Spark's default source. A statement with USING says what its author wants. */
+  private static LogicalPlan withoutDefaultFormat(V2CreateTablePlan plan) {
+    boolean isStatement = !((LogicalPlan) plan).origin().sqlText().isEmpty();
+    if (isStatement || !(plan.name() instanceof UnresolvedIdentifier)) return (LogicalPlan) plan;
+    if (!hasOnlyLanceTables(CollectionConverters.asJava(((UnresolvedIdentifier) plan.name()).nameParts()))) return (LogicalPlan) plan;
+    TableSpecBase table = (TableSpecBase) SparkInternals.argument((scala.Product) plan, "tableSpec");
+    String format = SparkSession.active().conf().get("spark.sql.sources.default");
+    if (table.provider().isEmpty() || !format.equalsIgnoreCase((String) table.provider().get())) return (LogicalPlan) plan;
+    Object withoutFormat = SparkInternals.with((scala.Product) table, "provider", scala.Option.empty());
+    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "tableSpec", withoutFormat);
+  }
+
+  /** Whether a name is one in a catalog of lance tables. */
+  private static boolean hasOnlyLanceTables(List names) {
+    CatalogManager manager = Session.active().sessionState().catalogManager();
+    boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
+    CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+    return catalog.getClass().getName().startsWith("lancespark.");
   }
 
   private static boolean has(scala.Product value, String argument) {
@@ -221,7 +243,7 @@ public class EarlyNames extends Rule implements Addition {
     Identifier id = Identifier.of(new String[] { database }, (String) names.get(names.size() - 1));
     try {
       CatalogTable entry = SessionEntry.of(id);
-      boolean isLance = !entry.provider().isEmpty() && Session.FORMAT.equalsIgnoreCase((String) entry.provider().get());
+      boolean isLance = !entry.provider().isEmpty() && Names.FORMAT.equalsIgnoreCase((String) entry.provider().get());
       return isLance ? id : null;
     } catch (Throwable unknown) {
       return null;

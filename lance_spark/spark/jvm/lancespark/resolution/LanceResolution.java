@@ -8,6 +8,7 @@ import lancespark.core.OwnStatement;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
+import lancespark.protocol.Names;
 import lancespark.source.MetadataColumns;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
@@ -209,7 +210,7 @@ public class LanceResolution extends Rule implements Addition {
   /** The changes of a table of a catalog: Spark takes its columns from there, so the table is opened again for those of the changes. */
   private static DataSourceV2Relation ofChanges(DataSourceV2Relation relation) throws Exception {
     boolean isOpened = Arrays.asList(relation.table().schema().fieldNames()).contains("_change_type");
-    if (isOpened || !relation.options().getBoolean(Source.FEED, false)) return relation;
+    if (isOpened || !relation.options().getBoolean(Names.CHANGE_FEED, false)) return relation;
     return over(relation, LanceTable.reopened(((LanceTable) relation.table()).source(relation.options()).options));
   }
 

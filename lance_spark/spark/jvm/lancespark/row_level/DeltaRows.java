@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.MetadataColumns;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
@@ -131,7 +132,7 @@ class DeltaRows {
     Attribute address = null;
     for (int i = 0; i < output.size(); i++) {
       Attribute attribute = (Attribute) output.get(i);
-      if (attribute.name().equals(MetadataColumns.ADDRESS)) address = attribute;
+      if (attribute.name().equals(Names.ROW_ADDRESS)) address = attribute;
       else if (isHashable(attribute)) hashed.add(attribute);
     }
     if (address == null) return query;

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.HandOver;
 import lancespark.protocol.Json;
-import lancespark.protocol.Pickle;
 import lancespark.source.Source;
 import org.apache.spark.sql.connector.expressions.*;
 import org.apache.spark.sql.connector.expressions.aggregate.*;
@@ -69,9 +68,9 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
     if (!source.isPartitioned() && !isFiltered) return out;
     try {
       byte[] first = ((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition();
-      long[] size = Pickle.size(first);
-      if (source.isPartitioned()) out.put("Partitions", size[2] + " of " + size[3]);
-      if (!Pickle.indexes(first).isEmpty()) out.put("ScalarIndexes", Pickle.indexes(first));
+      TaskSize size = TaskSize.of(first);
+      if (source.isPartitioned()) out.put("Partitions", size.tablesRead + " of " + size.tables);
+      if (!size.indexes.isEmpty()) out.put("ScalarIndexes", size.indexes);
     } catch (Exception e) {
       // The query plans again when it runs, and then reports the error.
     }
@@ -160,10 +159,10 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
       InputPartition[] partitions = toBatch().planInputPartitions();
       long rows = 0, bytes = 0;
       for (int i = 0; i < partitions.length; i++) {
-        long[] size = Pickle.size(((PythonInputPartition) partitions[i]).pickedPartition());
+        TaskSize size = TaskSize.of(((PythonInputPartition) partitions[i]).pickedPartition());
         if (size == null) return UNKNOWN;
-        rows += size[0];
-        bytes += size[1];
+        rows += size.rows;
+        bytes += size.bytes;
       }
       return new Size(OptionalLong.of(rows), OptionalLong.of(Math.max(bytes, 1)));
     } catch (Exception e) {

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.MetadataColumns;
 import org.apache.spark.sql.connector.expressions.*;
 import org.apache.spark.sql.types.*;
@@ -66,7 +67,7 @@ public class PlanJson {
 
   /** Whether a column is of the feature "text": then its name is the call that it has the results of, see TextCall. */
   private static boolean isResult(String[] names) {
-    return names.length == 1 && (names[0].startsWith("lance_match([") || names[0].startsWith("lance_match_phrase(["));
+    return names.length == 1 && (names[0].startsWith(Names.MATCH + "([") || names[0].startsWith(Names.MATCH_PHRASE + "(["));
   }
 
   private static JsonNode result(Expression e) { return Json.array().add("TEXT").add(((NamedReference) e).fieldNames()[0]); }

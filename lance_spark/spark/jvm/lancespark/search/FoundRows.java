@@ -5,7 +5,8 @@ import java.io.ByteArrayInputStream;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
-import lancespark.protocol.Marks;
+import lancespark.protocol.Message;
+import lancespark.protocol.Protocol;
 import lancespark.scan.Size;
 import lancespark.source.Source;
 import org.apache.arrow.memory.BufferAllocator;
@@ -39,9 +40,6 @@ import org.apache.spark.unsafe.Platform;
  * their results when it is asked again.
  */
 class FoundRows implements LocalScan, SupportsReportStatistics {
-  /** The mark before the number of bytes of the rows, as an Arrow stream, or one of the others below. */
-  private static final byte[] MARK = Marks.mark("LanceFound:");
-  private static final long BY_A_SCAN = -1, TASKS = -2;
   private static final StructType RESULT = new StructType(new StructField[] { new StructField("result", DataTypes.BinaryType, false, Metadata.empty()) });
   /** Spark plans a query several times. This has the last rows for each PythonDataSourceV2. */
   private static final Map last = new WeakHashMap();
@@ -86,10 +84,10 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
     String request = Json.text(source.request().put("schema", schema.json()).set("results", results));
     Batch batch = source.batch(request, RESULT);
     byte[] first = ((PythonInputPartition) batch.planInputPartitions()[0]).pickedPartition();
-    int at = Marks.after(first, MARK, 8);
-    long size = Marks.integer(first, at);
-    tasks = size == TASKS ? batch : null;
-    answer = size < 0 ? null : Arrays.copyOfRange(first, at + 8, at + 8 + (int) size);
+    Message found = Message.header(first, Protocol.FOUND);
+    long what = found.integer();
+    tasks = what == Protocol.TASKS ? batch : null;
+    answer = what == Protocol.ROWS ? found.bytes() : null;
   }
 
   public synchronized InternalRow[] rows() {

@@ -7,6 +7,7 @@ import lancespark.core.ReplaceGuard;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.source.WriteInfo;
@@ -85,7 +86,7 @@ public class CatalogTables extends Rule {
         check(CollectionConverters.asJava(table.properties()), ((V2CreateTablePlan) plan).tableSchema());
         return withHiddenSettings(plan);
       }
-      if (plan instanceof CreateTempViewUsing && Session.FORMAT.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
+      if (plan instanceof CreateTempViewUsing && Names.FORMAT.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
       if (plan instanceof CreateViewCommand) return viewed((CreateViewCommand) plan);
@@ -174,7 +175,7 @@ public class CatalogTables extends Rule {
       if (!(arguments[i] instanceof TableSpecBase)) continue;
       scala.Option provider = ((TableSpecBase) arguments[i]).provider();
       Object name = provider.isEmpty() ? SparkSession.active().conf().get("spark.sql.sources.default") : provider.get();
-      return Session.FORMAT.equalsIgnoreCase((String) name);
+      return Names.FORMAT.equalsIgnoreCase((String) name);
     }
     return false;
   }
@@ -265,7 +266,7 @@ public class CatalogTables extends Rule {
       boolean truncate = ((Boolean) SparkInternals.get(write, "isTruncate")).booleanValue();
       String name = (String) SparkInternals.get(write, "shortName");
       // It replaces rows. Statements that replace columns, too, do not come here.
-      if (truncate) options.put(OverwriteBuilder.KEEPS_COLUMNS, "false");
+      if (truncate) options.put(Names.OVERWRITE_SCHEMA, "false");
       LogicalWriteInfo full = new WriteInfo(info, options, SessionEntry.declared(info.schema(), relation.table().schema()));
       arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) SparkInternals.get(write, "ds"), name, full, truncate));
       changed = true;
@@ -280,7 +281,7 @@ public class CatalogTables extends Rule {
     boolean isInSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals("spark_catalog");
     if (!isInSession || !(spec instanceof TableSpec) || !((scala.collection.immutable.Seq) columns).isEmpty()) return plan;
     Map properties = new HashMap(CollectionConverters.asJava((scala.collection.immutable.Map) SparkInternals.argument((TableSpec) spec, "properties")));
-    properties.put(SessionEntry.WRITTEN, "true");
+    properties.put(Names.WRITTEN, "true");
     Object all = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(properties));
     return (LogicalPlan) SparkInternals.with(plan, "tableSpec", SparkInternals.with((TableSpec) spec, "properties", all));
   }
@@ -312,7 +313,7 @@ public class CatalogTables extends Rule {
     boolean changed = false;
     for (int i = 0; i < arguments.length; i++) {
       Object write = arguments[i] instanceof scala.Some ? ((scala.Some) arguments[i]).get() : null;
-      boolean isPython = write instanceof PythonWrite && Session.FORMAT.equalsIgnoreCase((String) SparkInternals.get(write, "shortName"));
+      boolean isPython = write instanceof PythonWrite && Names.FORMAT.equalsIgnoreCase((String) SparkInternals.get(write, "shortName"));
       if (!isPython && !(write instanceof RowLevelWrite) && !(write instanceof ReplacingWrite)) continue;
       arguments[i] = new scala.Some(HandOver.ofWrites().measured((Write) write));
       changed = true;

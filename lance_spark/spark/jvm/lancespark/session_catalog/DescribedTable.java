@@ -1,6 +1,7 @@
 package lancespark.session_catalog;
 
 import java.util.*;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
@@ -26,7 +27,7 @@ class DescribedTable implements Table {
     Map properties = new HashMap(entry.properties());
     properties.keySet().removeAll(CollectionConverters.asJava(entry.options()).keySet());
     properties.putAll(CollectionConverters.asJava(entry.catalogTable().properties()));
-    properties.remove(SessionEntry.WRITTEN);
+    properties.remove(Names.WRITTEN);
     return properties;
   }
 }

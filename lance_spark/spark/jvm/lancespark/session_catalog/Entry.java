@@ -3,6 +3,7 @@ package lancespark.session_catalog;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -59,7 +60,7 @@ public class Entry {
   /** The entry with the note that the table has had a version. */
   static CatalogTable written(CatalogTable entry) {
     Map properties = new HashMap(CollectionConverters.asJava(entry.properties()));
-    properties.put(SessionEntry.WRITTEN, "true");
+    properties.put(Names.WRITTEN, "true");
     return (CatalogTable) SparkInternals.with(entry, "properties", immutable(properties));
   }
 

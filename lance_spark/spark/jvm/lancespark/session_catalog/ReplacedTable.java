@@ -3,6 +3,7 @@ package lancespark.session_catalog;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Names;
 import lancespark.source.NoRows;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
@@ -34,7 +35,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
     this.isMoved = !Entry.path(old).equals(Entry.path(entry));
   }
 
-  public String name() { return Session.FORMAT; }
+  public String name() { return Names.FORMAT; }
   public StructType schema() { return entry.schema(); }
   public Set capabilities() { return EnumSet.of(TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.ACCEPT_ANY_SCHEMA); }
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new ReplacingWrite(this, info); }
@@ -42,7 +43,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
   /** Spark's overwriting write to a Python source. */
   Write write(LogicalWriteInfo info) {
     LogicalWriteInfo full = new WriteInfo(info, SessionEntry.options(entry), SessionEntry.declared(info.schema(), schema()));
-    return new PythonWrite(Source.unopened(), Session.FORMAT, full, true);
+    return new PythonWrite(Source.unopened(), Names.FORMAT, full, true);
   }
 
   /** Synchronized, so that the last commit and the last entry come from the same statement. */

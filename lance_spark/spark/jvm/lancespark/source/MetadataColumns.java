@@ -1,16 +1,16 @@
 package lancespark.source;
 
 import java.util.*;
+import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
 public class MetadataColumns {
-  public static final String ADDRESS = "_rowaddr", ROW_ID = "_rowid";
   private static final MetadataColumn[] ALL = {
-    new LanceColumn(ROW_ID, DataTypes.LongType, false, "the row's id"),
-    new LanceColumn(ADDRESS, DataTypes.LongType, false, "the fragment and the row's position in it"),
+    new LanceColumn(Names.ROW_ID, DataTypes.LongType, false, "the row's id"),
+    new LanceColumn(Names.ROW_ADDRESS, DataTypes.LongType, false, "the fragment and the row's position in it"),
     new LanceColumn("_fragid", DataTypes.IntegerType, false, "the fragment"),
     new LanceColumn("_row_created_at_version", DataTypes.LongType, true, "the version that inserted the row"),
     new LanceColumn("_row_last_updated_at_version", DataTypes.LongType, true, "the last version that changed the row"),
@@ -20,8 +20,8 @@ public class MetadataColumns {
 
   /** The column that an option of reads adds to those of a path; null for other options. */
   public static String addedBy(String option) {
-    if (option.equalsIgnoreCase("with_row_id")) return ROW_ID;
-    return option.equalsIgnoreCase("with_row_address") ? ADDRESS : null;
+    if (option.equalsIgnoreCase("with_row_id")) return Names.ROW_ID;
+    return option.equalsIgnoreCase("with_row_address") ? Names.ROW_ADDRESS : null;
   }
 
   public static boolean isOne(String name) {

@@ -1,9 +1,12 @@
 package lancespark.source;
 
+import com.fasterxml.jackson.databind.node.BooleanNode;
 import java.io.File;
 import java.net.URI;
 import java.util.*;
 import lancespark.core.Session;
+import lancespark.protocol.Instructions;
+import lancespark.protocol.Names;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -18,14 +21,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
 public class SessionEntry {
-  /** Before the names of TBLPROPERTIES, of which lance_spark.spark.options.known takes those that say how a new table is written. */
-  private static final String PROPERTY = "tblproperties.";
-  /** The option that says that the files of the table were deleted (lance_spark.spark.source). */
-  private static final String LOST = "__lance_lost";
-
-  /** The property of an entry that notes that the table has had a version. */
-  public static final String WRITTEN = "lance_spark.written";
-
   /** The options of a relation of the session catalog, with its location as `path`; null for other relations. */
   public static Map options(scala.Option catalog, scala.Option identifier) throws Exception {
     if (identifier.isEmpty() || catalog.isEmpty() || !((CatalogPlugin) catalog.get()).name().equals("spark_catalog")) return null;
@@ -35,7 +30,7 @@ public class SessionEntry {
   /** The options with which a table is read and written as it is. */
   public static Map optionsToOpen(CatalogTable entry) {
     Map options = options(entry);
-    if (isLost(entry)) options.put(LOST, "true");
+    if (isLost(entry)) Instructions.put(options, Instructions.LOST, BooleanNode.TRUE);
     return options;
   }
 
@@ -51,7 +46,7 @@ public class SessionEntry {
     return isLocal && entry.tableType().name().equals("MANAGED") && !new File(location.getPath()).isDirectory();
   }
 
-  public static boolean isWritten(CatalogTable entry) { return entry.properties().contains(WRITTEN); }
+  public static boolean isWritten(CatalogTable entry) { return entry.properties().contains(Names.WRITTEN); }
 
   public static void checkNotLost(CatalogTable entry) {
     if (!isLost(entry)) return;
@@ -64,7 +59,7 @@ public class SessionEntry {
     Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry property = (Map.Entry) it.next();
-      if (!property.getKey().equals(WRITTEN)) options.put(PROPERTY + property.getKey(), property.getValue());
+      if (!property.getKey().equals(Names.WRITTEN)) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
     }
     options.putAll(CollectionConverters.asJava(entry.storage().properties()));
     if (!entry.storage().locationUri().isEmpty()) options.put("path", path((URI) entry.storage().locationUri().get()));
@@ -74,20 +69,10 @@ public class SessionEntry {
   /** The location that the user gave. The catalog keeps it as a URI, in which it is percent-encoded. */
   private static String path(URI location) { return "file".equals(location.getScheme()) ? location.getPath() : new Path(location).toString(); }
 
-  /** The options without that of a table that is gone, as Python's requests about a table take them. */
-  public static Map withoutLost(Map options) {
-    Map rest = new HashMap(options);
-    rest.remove(LOST);
-    return rest;
-  }
-
   public static CatalogTable of(Identifier name) throws Exception {
     TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
     return (CatalogTable) (Object) Session.active().sessionState().catalog().getTableMetadata(identifier);
   }
-
-  /** nullability.py looks for it in the metadata of rows. */
-  private static final String DECLARED = "__lance_declared";
 
   /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */
   public static StructType declared(StructType rows, StructType table) {
@@ -96,7 +81,7 @@ public class SessionEntry {
     for (int i = 0; i < fields.length; i++) {
       StructField row = rows.fields()[i], own = table.fields()[i];
       if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
-      Metadata declared = new MetadataBuilder().withMetadata(row.metadata()).putString(DECLARED, "true").build();
+      Metadata declared = new MetadataBuilder().withMetadata(row.metadata()).putString(Names.DECLARED_COLUMN, "true").build();
       fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), declared);
     }
     return new StructType(fields);

@@ -1,13 +1,14 @@
 package lancespark.source;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.nio.charset.StandardCharsets;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
-import lancespark.protocol.Marks;
-import lancespark.protocol.Pickle;
+import lancespark.protocol.MessageWriter;
+import lancespark.protocol.Names;
+import lancespark.protocol.Protocol;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
@@ -19,14 +20,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
 public class Source {
-  /** The option with the call of a table function, see SearchFunction. */
-  public static final String CALL = "__lance_function";
-  /** The option that reads changes instead of rows. */
-  public static final String FEED = "readChangeFeed";
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
-  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known), as the call of a table function does. */
-  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", FEED, CALL };
+  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known). The call of a table function does so, too. */
+  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", Names.CHANGE_FEED };
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;
   private final boolean isCatalogTable;
@@ -54,13 +51,13 @@ public class Source {
   /** True if the user's options choose rows by more than a condition, so that nothing that Spark pushes may come before them. */
   public boolean isCut() {
     for (int i = 0; i < CUTS.length; i++) if (options.containsKey(CUTS[i])) return true;
-    return false;
+    return Instructions.has(options, Instructions.CALL);
   }
 
   /** A new PythonDataSourceV2 that Spark has not opened. */
   public static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new FormatSource();
-    source.setShortName(Session.FORMAT);
+    source.setShortName(Names.FORMAT);
     return source;
   }
 
@@ -77,12 +74,14 @@ public class Source {
     }
   }
 
+  private Pinned pinned() throws Exception { return new Pinned(pickle()); }
+
   public byte[] pickle() throws Exception { return inPython().dataSource(); }
 
   /** True if the table has a write-ahead log whose rows are read, too: only tasks know how many rows there are. */
   public boolean hasLog() {
     try {
-      return Marks.after(pickle(), Pickle.LOG_MARK, 0) >= 0;
+      return pinned().hasLog;
     } catch (Exception e) {
       return true;
     }
@@ -92,16 +91,13 @@ public class Source {
   public Batch batch(String request, StructType schema) throws Exception {
     PythonDataSourceCreationResult result = inPython();
     PythonDataSourceV2 bound = unopened();
-    SparkInternals.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(Pickle.bind(result.dataSource(), request), result.schema()));
+    byte[] pickle = new MessageWriter(Protocol.BOUND).text(request).pickle(result.dataSource());
+    SparkInternals.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, result.schema()));
     return new PythonBatch(bound, table.name(), schema, options);
   }
 
   /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
-  public long version() throws Exception {
-    byte[] pickle = inPython().dataSource();
-    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
-    return at < 0 ? 0 : Marks.integer(pickle, at);
-  }
+  public long version() throws Exception { return pinned().version; }
 
   /** The command with the pinned version. */
   public ObjectNode noteVersion(ObjectNode command) {
@@ -116,16 +112,12 @@ public class Source {
   public boolean isOpen() throws Exception { return SparkInternals.get(spark(), "dataSourceInPython") != null; }
 
   /** What distinguishes the pinned version from that of another table at the same path; "" if there is no table yet. */
-  public String identity() throws Exception {
-    byte[] pickle = inPython().dataSource();
-    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
-    return at < 0 ? "" : new String(pickle, at + 16, (int) Marks.integer(pickle, at + 8), StandardCharsets.UTF_8);
-  }
+  public String identity() throws Exception { return pinned().identity; }
 
-  /** True for a partitioned namespace, which has a mark in its pickle. */
+  /** True for a partitioned namespace. */
   public boolean isPartitioned() {
     try {
-      return Marks.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
+      return pinned().kind.equals(Names.PARTITIONED);
     } catch (Exception e) {
       return false;
     }
@@ -146,5 +138,5 @@ public class Source {
   }
 
   /** True for Spark's table of the format. */
-  public static boolean isOf(Table table) { return table instanceof PythonTable && table.name().equalsIgnoreCase(Session.FORMAT); }
+  public static boolean isOf(Table table) { return table instanceof PythonTable && table.name().equalsIgnoreCase(Names.FORMAT); }
 }

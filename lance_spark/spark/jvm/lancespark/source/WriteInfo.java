@@ -1,6 +1,7 @@
 package lancespark.source;
 
 import java.util.*;
+import lancespark.protocol.Instructions;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -13,12 +14,13 @@ public class WriteInfo extends RowsInfo {
 
   /** Options of a statement over those of a table, from which the statement cannot redirect to another table. */
   public static CaseInsensitiveStringMap over(Map stored, CaseInsensitiveStringMap given) {
-    Map all = new HashMap(stored);
+    Map all = new HashMap(stored), more = new HashMap();
     Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry option = (Map.Entry) it.next();
-      if (!PLACE.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) all.put(option.getKey(), option.getValue());
+      if (!PLACE.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) more.put(option.getKey(), option.getValue());
     }
+    Instructions.putAll(all, more);
     return new CaseInsensitiveStringMap(all);
   }
 }

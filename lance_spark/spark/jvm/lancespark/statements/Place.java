@@ -8,6 +8,7 @@ import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
 import lancespark.functions.SearchFunction;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.table.LanceTable;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -37,7 +38,7 @@ class Place {
   static Place of(List names) throws Throwable {
     CatalogManager manager = Session.active().sessionState().catalogManager();
     String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
-    boolean isPath = names.size() == 2 && first.equalsIgnoreCase(Session.FORMAT) && last.indexOf('/') >= 0;
+    boolean isPath = names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && last.indexOf('/') >= 0;
     Map path = Collections.singletonMap("path", last);
     if (isPath && !manager.isCatalogRegistered(first)) return at(path, names, null);
     StringBuilder quoted = new StringBuilder();
@@ -74,7 +75,7 @@ class Place {
     CatalogManager manager = Session.active().sessionState().catalogManager();
     String first = (String) names.get(0);
     boolean isNamed = names.size() > 1 && manager.isCatalogRegistered(first);
-    boolean isPath = !isNamed && names.size() == 2 && first.equalsIgnoreCase(Session.FORMAT) && ((String) names.get(1)).indexOf('/') >= 0;
+    boolean isPath = !isNamed && names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && ((String) names.get(1)).indexOf('/') >= 0;
     List id = new ArrayList(isNamed || isPath ? names.subList(1, names.size()) : names);
     if (!isNamed && names.size() == 1) id.addAll(0, Arrays.asList(manager.currentNamespace()));
     request.set("made", Json.names((String[]) id.toArray(new String[id.size()])));

@@ -3,8 +3,8 @@ package lancespark.statements;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.Session;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 
 /**
  * The text of a statement, divided into tokens as far as they are asked for. The first word decides about most statements, so that others cost
@@ -108,7 +108,7 @@ class StatementText {
     Token path = token(start);
     if (path == null || !path.kind.equals(Token.TEXT) || path.value.indexOf('/') < 0) return false;
     isPath = true;
-    name.add(Session.FORMAT);
+    name.add(Names.FORMAT);
     name.add(path.value);
     rest = start + 1;
     return true;

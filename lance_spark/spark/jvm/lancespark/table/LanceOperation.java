@@ -1,5 +1,6 @@
 package lancespark.table;
 
+import lancespark.protocol.Names;
 import lancespark.scan.ColumnsBuilder;
 import lancespark.source.MetadataColumns;
 import org.apache.spark.sql.SparkSession;
@@ -16,7 +17,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Tells Spark how DELETE, UPDATE and MERGE INTO are rewritten for a lance table: as delta rows that refer to rows by their addresses. */
 public class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
-  private static final String OPERATION = "__row_operation";
   public final LanceTable table;
   private final RowLevelOperationInfo info;
 
@@ -29,8 +29,8 @@ public class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
   static void checkNames(RowLevelOperation.Command command, String[] names) {
     boolean isCaseSensitive = Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
     for (int i = 0; i < names.length; i++) {
-      boolean isAddress = !isCaseSensitive && names[i].equalsIgnoreCase(MetadataColumns.ADDRESS) && !names[i].equals(MetadataColumns.ADDRESS);
-      boolean isOperation = command != RowLevelOperation.Command.DELETE && names[i].equals(OPERATION);
+      boolean isAddress = !isCaseSensitive && names[i].equalsIgnoreCase(Names.ROW_ADDRESS) && !names[i].equals(Names.ROW_ADDRESS);
+      boolean isOperation = command != RowLevelOperation.Command.DELETE && names[i].equals(Names.ROW_OPERATION);
       if (!isAddress && !isOperation) continue;
       throw new UnsupportedOperationException(command + " cannot change a table with the column '" + names[i] + "', because Spark takes it for "
           + (isAddress ? "the metadata column _rowaddr. Set spark.sql.caseSensitive to true" : "a column of its own. Rename it with alter_columns of Dataset"));
@@ -47,7 +47,7 @@ public class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
     return builder;
   }
 
-  public NamedReference[] rowId() { return new NamedReference[] { Expressions.column(MetadataColumns.ADDRESS) }; }
+  public NamedReference[] rowId() { return new NamedReference[] { Expressions.column(Names.ROW_ADDRESS) }; }
   public NamedReference[] requiredMetadataAttributes() { return new NamedReference[0]; }
   public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new UnplannedDelta(this); }
 }

@@ -3,6 +3,9 @@ package lancespark.table;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.protocol.Instructions;
+import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.scan.ColumnsBuilder;
 import lancespark.scan.LanceScanBuilder;
 import lancespark.scan.Request;
@@ -36,8 +39,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's table of a Python source, with push-down, metadata columns and row-level commands. */
 public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
-  /** The option with the version that a write is based on, and its identity (lance_spark.spark.source). */
-  private static final String BASED_ON = "__lance_based_on";
   /** The options of a reader that select a version. Spark itself loads a table by versionAsOf and timestampAsOf. */
   private static final String[] VERSIONS = { "version", "tag", "branch", "timestamp", "asof" };
   private final PythonTable inner;
@@ -77,7 +78,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
 
   public static PythonTable python(CaseInsensitiveStringMap options) {
     PythonDataSourceV2 source = Source.unopened();
-    return new PythonTable(source, Session.FORMAT, source.inferSchema(options));
+    return new PythonTable(source, Names.FORMAT, source.inferSchema(options));
   }
 
   /** The same relation over LanceTable. */
@@ -140,7 +141,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
       Source source = source(options);
       if (!source.isOpen() || source.version() == 0) return options;
       Map all = new HashMap(options.asCaseSensitiveMap());
-      all.put(BASED_ON, source.version() + " " + source.identity());
+      Instructions.put(all, Instructions.BASED_ON, source.noteVersion(Json.object()));
       return new CaseInsensitiveStringMap(all);
     } catch (Exception e) {
       throw new IllegalStateException(e);

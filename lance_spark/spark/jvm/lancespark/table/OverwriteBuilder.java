@@ -3,7 +3,9 @@ package lancespark.table;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
+import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.scan.PlanJson;
 import lancespark.source.RowsInfo;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -17,12 +19,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A write that may replace all rows, or those that fulfil conditions. */
 public class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
-  /** Python takes the conditions from this option. See lance_spark.spark.source. */
-  private static final String OPTION = "__lance_overwrite";
-  /** The option of a write whose value `false` keeps the columns, with all that is declared about them. */
-  public static final String KEEPS_COLUMNS = "overwriteSchema";
-  /** The option that replaces only the partitions that have new rows, which a namespace may have and a table has not. */
-  private static final String DYNAMIC = "partitionOverwriteMode";
   private final LanceTable table;
   private final LogicalWriteInfo info;
   private Predicate[] conditions = null;
@@ -53,10 +49,10 @@ public class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
   public Write build() {
     if (conditions == null && !isTruncating) return table.plainBuilder(info).build();
     Map options = new HashMap(info.options().asCaseSensitiveMap());
-    if (conditions != null) options.put(OPTION, Json.text(json(conditions)));
-    else if (isDynamic) options.put(DYNAMIC, "dynamic");
+    if (conditions != null) Instructions.put(options, Instructions.OVERWRITE, json(conditions));
+    else if (isDynamic) options.put(Names.OVERWRITE_MODE, "dynamic");
     // INSERT OVERWRITE replaces rows. The statements that replace columns, too, do not come here.
-    else if (!info.options().containsKey(KEEPS_COLUMNS)) options.put(KEEPS_COLUMNS, "false");
+    else if (!info.options().containsKey(Names.OVERWRITE_SCHEMA)) options.put(Names.OVERWRITE_SCHEMA, "false");
     WriteBuilder builder = table.plainBuilder(new RowsInfo(new CaseInsensitiveStringMap(options), info.schema(), info.queryId()));
     return (conditions == null ? ((SupportsTruncate) builder).truncate() : builder).build();
   }

@@ -2,11 +2,11 @@ package lancespark.table;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.Session;
+import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.NoRows;
 import lancespark.source.RowsInfo;
-import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -17,10 +17,8 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The write of a row-level command: Spark's write to a Python source, which gets the command as an option. It stays on the driver. */
+/** The write of a row-level command: Spark's write to a Python source, which gets the command with the options. It stays on the driver. */
 public class RowLevelWrite implements Write {
-  /** Python takes the command from this option. See lance_spark.spark.write.row_level. */
-  private static final String OPTION = "__lance_command";
   final LanceTable table;
   final Map options;
   final ObjectNode command;
@@ -28,12 +26,12 @@ public class RowLevelWrite implements Write {
 
   public RowLevelWrite(LanceTable table, Source source, ObjectNode command, StructType rows) {
     this.table = table;
-    this.options = SessionEntry.withoutLost(source.options.asCaseSensitiveMap());
+    this.options = Instructions.without(source.options.asCaseSensitiveMap());
     this.command = command.put("statement", UUID.randomUUID().toString());
     Map all = new HashMap(options);
-    all.put(OPTION, Json.text(command));
+    Instructions.put(all, Instructions.COMMAND, command);
     LogicalWriteInfo info = new RowsInfo(new CaseInsensitiveStringMap(all), rows, command.get("statement").asText());
-    this.inner = new PythonWrite(Source.unopened(), Session.FORMAT, info, false);
+    this.inner = new PythonWrite(Source.unopened(), Names.FORMAT, info, false);
   }
 
   public String description() { return "lance " + command.get("kind").asText(); }

@@ -12,7 +12,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * the table has the index, and knows how texts are split into words.
  */
 public class TextCall implements scala.Function1, Serializable {
-  static final String MATCH = "lance_match", PHRASE = "lance_match_phrase";
   private static final String PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789 _-=,";
   final String function;
   private final String words, option;

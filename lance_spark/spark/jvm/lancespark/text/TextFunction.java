@@ -2,6 +2,7 @@ package lancespark.text;
 
 import java.util.*;
 import lancespark.core.Addition;
+import lancespark.protocol.Names;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
@@ -17,7 +18,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * TextColumns replaces. What the arguments mean is known in Python, see lance_spark.predicate.text_match.
  */
 public class TextFunction implements scala.Function1, Addition {
-  private static final String[] NAMES = { TextCall.MATCH, TextCall.PHRASE, "lance_multi_match" };
+  private static final String[] NAMES = { Names.MATCH, Names.MATCH_PHRASE, "lance_multi_match" };
   private static final String[] USAGES = { "lance_match(column, words [, options])", "lance_match_phrase(column, words [, slop])",
       "lance_multi_match(words, [options,] column, ...)" };
   private final int number;
@@ -38,7 +39,7 @@ public class TextFunction implements scala.Function1, Addition {
     boolean hasOptions = given.size() > 1 && ((Expression) given.get(1)).foldable();
     int first = hasOptions ? 2 : 1;
     if (given.size() <= first) throw usage("no column");
-    TextCall call = new TextCall(TextCall.MATCH, words(given.get(0)), hasOptions ? constant("options", given.get(1)) : null);
+    TextCall call = new TextCall(Names.MATCH, words(given.get(0)), hasOptions ? constant("options", given.get(1)) : null);
     Expression any = call.on((Expression) given.get(first));
     for (int i = first + 1; i < given.size(); i++) any = new Or(any, call.on((Expression) given.get(i)));
     return any;

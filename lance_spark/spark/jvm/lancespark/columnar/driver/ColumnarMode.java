@@ -32,15 +32,14 @@ import org.apache.spark.sql.types.StructType;
 public class ColumnarMode extends HandOver {
   static final String SETTING = "spark.lance.columnar";
   private static final String ROOT = "lancespark/";
-  /** The classes that executors need: those of the packages columnar and protocol that they load. */
+  /** The classes that executors get: the packages columnar and protocol. */
   private static final String[] CLASSES = {
     "columnar/BatchMemory", "columnar/ColumnarReader", "columnar/ColumnarReaderFactory", "columnar/FewRows", "columnar/FewRows$Chain",
     "columnar/FlatVector", "columnar/FlatVectors", "columnar/PythonBatches", "columnar/PythonTask", "columnar/PythonWriter",
     "columnar/PythonWriterFactory", "columnar/ReportingReader", "columnar/ReportingReaderFactory", "columnar/RowParts", "columnar/RowParts$Part",
-    "columnar/TaskMemory", "columnar/TaskValue", "columnar/WorkerReport", "protocol/Marks"
+    "columnar/TaskMemory", "columnar/TaskValue", "columnar/WorkerReport", "protocol/Instructions", "protocol/Json", "protocol/Message",
+    "protocol/MessageWriter", "protocol/Names", "protocol/PickleReader", "protocol/PickleWriter", "protocol/Protocol"
   };
-  /** The process that commits may write the rows of so many tasks, one after the other. */
-  private static final int FEW_TASKS = 8;
   private static final Set shipped = new HashSet();
   private static String jar = null;
 
@@ -78,13 +77,13 @@ public class ColumnarMode extends HandOver {
     return obstacle == null ? (PartitionReaderFactory) new ColumnarReaderFactory(rows, schema, limit) : new ReportingReaderFactory(rows, limit);
   }
 
-  /** The factory for executors that write, which hands rows over faster than Spark's own if the setting and this Spark allow it. */
-  static DataWriterFactory writers(DataWriterFactory sparks, int tasks) {
+  /** The factory for executors that write, which hands rows over faster than Spark's own if the setting and this Spark allow it. See PythonWriterFactory. */
+  static DataWriterFactory writers(DataWriterFactory sparks, long few) {
     if (!(sparks instanceof PythonBatchWriterFactory) || !SparkSession.active().conf().get(SETTING, "true").trim().equalsIgnoreCase("true")) return sparks;
     SparkContext context = Session.active().sparkContext();
     if (executorsObstacle(context) != null) return sparks;
     ship(context);
-    return new PythonWriterFactory((PythonBatchWriterFactory) sparks, tasks <= FEW_TASKS);
+    return new PythonWriterFactory((PythonBatchWriterFactory) sparks, few);
   }
 
   /** Adds the jar to the jobs of the current session: each has jars of its own. */

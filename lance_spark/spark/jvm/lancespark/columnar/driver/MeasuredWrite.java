@@ -1,7 +1,8 @@
 package lancespark.columnar.driver;
 
 import lancespark.columnar.TaskValue;
-import lancespark.protocol.Marks;
+import lancespark.protocol.Message;
+import lancespark.protocol.Protocol;
 import lancespark.table.RowLevelWrite;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -12,7 +13,6 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMe
 
 /** A write with metrics: what its tasks have written, from their commit messages. It stays on the driver. */
 class MeasuredWrite implements Write {
-  private static final byte[] MARK = Marks.mark("LanceWritten:");
   private final Write inner;
   private final boolean isRowLevel;
   private final long[] written = new long[Metrics.WRITTEN.length];
@@ -37,7 +37,9 @@ class MeasuredWrite implements Write {
   /** Adds what a task has written. */
   void add(WriterCommitMessage message) {
     if (!(message instanceof PythonWriterCommitMessage)) return;
-    long[] values = Marks.integers(((PythonWriterCommitMessage) message).pickledMessage(), MARK, written.length);
-    for (int i = 0; values != null && i < written.length; i++) written[i] += values[i];
+    byte[] pickle = ((PythonWriterCommitMessage) message).pickledMessage();
+    Message header = Message.header(pickle, Protocol.WRITTEN);
+    if (header == null) header = Message.header(pickle, Protocol.FEW);
+    for (int i = 0; header != null && i < written.length; i++) written[i] += header.integer();
   }
 }

@@ -6,14 +6,14 @@ import lancespark.columnar.WorkerReport;
 import lancespark.metrics.CountMetric;
 import lancespark.metrics.SizeMetric;
 import lancespark.metrics.TimeMetric;
-import lancespark.protocol.Pickle;
+import lancespark.scan.TaskSize;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /** The metrics of lance scans and writes that Spark's UI shows. */
 class Metrics {
   private static final String SKIPPED = "lanceSkipped";
-  /** In the order of the report: lance_spark.spark.workers.metrics. */
+  /** In the order of the message Written. */
   static final String[] WRITTEN = {
     "lanceFiles", "lanceBytes", "lanceRows", "lanceStoreTime", "lanceEncodingTime", "lanceDeleted", "lanceUpdated", "lanceInserted"
   };
@@ -48,10 +48,9 @@ class Metrics {
 
   /** What planning has skipped; `partition` is any pickled partition of the scan. */
   static CustomTaskMetric[] skipped(byte[] partition) {
-    long[] size = Pickle.size(partition);
-    boolean isPartitioned = size != null && size[3] > 0;
+    TaskSize size = TaskSize.of(partition);
     if (size == null || !areShown()) return new CustomTaskMetric[0];
-    return new CustomTaskMetric[] { new TaskValue(SKIPPED, isPartitioned ? size[3] - size[2] : size[4]) };
+    return new CustomTaskMetric[] { new TaskValue(SKIPPED, size.tables > 0 ? size.tables - size.tablesRead : size.skipped) };
   }
 
   /** Spark's metrics of a write, and those that the driver reports after the commit. */

@@ -1,0 +1,43 @@
+package lancespark.protocol;
+
+/** The names that Python knows, too: a test compares them with lance_spark.spark.protocol, and with the modules that own those of tables. */
+public final class Names {
+  /** The formats. Those of catalogs and of metadata tables are for catalogs alone. */
+  public static final String FORMAT = "lance", CATALOG_FORMAT = "lance catalog", METADATA_FORMAT = "lance_metadata";
+  /** The class of the format of catalogs. */
+  public static final String CATALOG_MODULE = "lance_spark.spark.catalog.source", CATALOG_CLASS = "CatalogSource";
+  /** The daemons that fork workers, and processes that plan, and the module that answers in these. */
+  public static final String WORKER_DAEMON = "lance_spark.spark.daemon", PLANNING_DAEMON = "lance_spark.spark.workers.planning_daemon",
+      PLANNING_MODULE = "pyspark_lance.planning";
+  /** The options with instructions, and with a request to the catalog; where its answer is in the metadata of a column. */
+  public static final String INSTRUCTIONS = "__lance", REQUEST = "request", ANSWER = "answer";
+  /** The key of the number of the protocol in instructions, requests and answers. */
+  public static final String NUMBER = "protocol";
+  /** In the metadata of a column of rows: a statement declares whether it is nullable. */
+  public static final String DECLARED_COLUMN = "__lance_declared";
+  /** The kind of a source that is a partitioned namespace. */
+  public static final String PARTITIONED = "partitioned";
+  /** The column of Spark's delta rows with numbers from 1 on: delete, update, insert, insert again. If a MERGE only inserts rows, it is not there. */
+  public static final String ROW_OPERATION = "__row_operation";
+  public static final String ROW_ID = "_rowid", ROW_ADDRESS = "_rowaddr";
+  /** Before the names of TBLPROPERTIES among the options of a table. */
+  public static final String TABLE_PROPERTY = "tblproperties.";
+  /** Properties of tables. The last one notes in an entry of the session catalog that the table has had a version. */
+  public static final String CLUSTERING = "lance_spark.clustering", CONSTRAINT = "lance_spark.constraint.", PRIMARY_KEY = "lance_spark.primary_key",
+      WRITTEN = "lance_spark.written";
+  /** The option that reads changes instead of rows. */
+  public static final String CHANGE_FEED = "readChangeFeed";
+  /** The option of a write whose value `false` keeps the columns, with all that is declared about them. */
+  public static final String OVERWRITE_SCHEMA = "overwriteSchema";
+  /** The option that replaces only the partitions that have new rows, which a namespace may have and a table has not. */
+  public static final String OVERWRITE_MODE = "partitionOverwriteMode";
+  /** The functions of texts whose results are columns. */
+  public static final String MATCH = "lance_match", MATCH_PHRASE = "lance_match_phrase";
+  /** The errors for which Spark has classes (lance_spark.errors). */
+  public static final String NO_TABLE = "TableNotFoundError", TABLE_EXISTS = "TableAlreadyExistsError", NO_NAMESPACE = "NamespaceNotFoundError",
+      NAMESPACE_EXISTS = "NamespaceAlreadyExistsError", NAMESPACE_NOT_EMPTY = "NamespaceNotEmptyError";
+  /** In the metadata of a column: its lists all have this size. */
+  public static final String FIXED_SIZE = "arrow.fixed-size-list.size";
+
+  private Names() {}
+}
