@@ -101,7 +101,7 @@ def test_ranks_have_as_many_batches_if_the_last_ones_are_left_out_or_filled(
     for mode in ("drop_last", "pad"):
         found = []
         for rank in range(world):
-            ends = {"drop_last": mode == "drop_last", "pad": mode == "pad"}
+            ends: dict[str, Any] = {"drop_last": mode == "drop_last", "pad": mode == "pad"}
             batches = Batches(table, ["id"], f"id < {rows}", size, rank=rank, world_size=world, **ends, **order)
             found.append([ids(batch) for batch in batches])
             assert len(found[-1]) == len(batches)
