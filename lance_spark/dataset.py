@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Never, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.actions.cleanup import clean_up
@@ -234,6 +235,19 @@ class Dataset(SearchMethods, IndexMethods):
         """
         last = self.snapshot if end is None else reopened(self.snapshot, end)
         return changes(last, begin, names(columns), filter, net, blob_handling)
+
+    def to_arrow_dataset(self) -> Any:
+        """This version as a `pyarrow.dataset.Dataset`, of which DuckDB and polars read the columns and rows that a query needs.
+
+        Examples:
+            >>> import pyarrow as pa, pyarrow.compute as pc
+            >>> rows = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3]})).to_arrow_dataset()
+            >>> rows.to_table(filter=pc.field("id") > 1)["id"].to_pylist()
+            [2, 3]
+        """
+        from lance_spark.table.engines.arrow_dataset import ArrowDataset  # imports all of pyarrow's datasets
+
+        return ArrowDataset(self)
 
     def metadata_table(self, name: str) -> pa.Table:
         """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches", "refs" or "transactions".
@@ -465,7 +479,7 @@ class Dataset(SearchMethods, IndexMethods):
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these numbers (from 0, without deleted rows), in the given order, with duplicates.
 
         Examples:

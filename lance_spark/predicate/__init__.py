@@ -1,11 +1,29 @@
 """Conditions on rows with Spark's semantics: three-valued logic, NaN equal to NaN and above all numbers, `/` as a division of doubles."""
 
+from typing import TypeAlias
+
+import pyarrow.compute as pc
+
 from lance_spark.predicate.evaluate import calculate, evaluate
 from lance_spark.predicate.from_json import from_json
 from lance_spark.predicate.tree import Formula, Predicate, conjunction
 from lance_spark.schema.schema import Schema
 
-__all__ = ["Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_formula"]
+Filter: TypeAlias = str | Predicate | pc.Expression
+"""A condition that a user gives: Spark SQL, one that was parsed, or an expression of pyarrow."""
+
+__all__ = ["Filter", "Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_filter", "parse_formula"]
+
+
+def parse_filter(filter: Filter, schema: Schema, zone: str | None = "UTC") -> Predicate:
+    """The condition that a reader of rows gives: see `parse` for a text, and `from_arrow.from_arrow` for an expression of pyarrow."""
+    if isinstance(filter, Predicate):
+        return filter
+    if not isinstance(filter, pc.Expression):
+        return parse(filter, schema, zone)
+    from lance_spark.predicate import from_arrow
+
+    return from_arrow.from_arrow(filter, schema)
 
 
 def parse(text: str, schema: Schema, zone: str | None = "UTC") -> Predicate:

@@ -9,11 +9,13 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
+from lance_spark.predicate.arrow_condition import by_arrow
 from lance_spark.predicate.compare import COMPARISONS, Values, as_seen, cast, equals_one_of, plain
 from lance_spark.predicate.functions import FUNCTIONS, OPERATORS
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.tree import (
     And,
+    ArrowCondition,
     Call,
     Cast,
     Column,
@@ -81,6 +83,8 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
             if node.test is None:
                 raise InvalidOptionError(f"nothing tells here how texts are split into words, so they cannot be searched for {text!r}")
             return node.test(node, _value(operand, batch))
+        case ArrowCondition():
+            return by_arrow(node, [raw_values(column, batch) for column in node.operands], batch.num_rows)
         case Not(operand):
             return pc.invert(_value(operand, batch))
         case And(operands):

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lance_spark.predicate.evaluate import evaluate
 from lance_spark.predicate.tree import (
     And,
+    ArrowCondition,
     Call,
     Cast,
     Column,
@@ -80,6 +81,9 @@ def substituted(node: Expression, change: Callable[[Expression], Expression | No
     match node:
         case And(operands) | Or(operands):
             return replace(node, operands=tuple(substituted(o, change) for o in operands))
+        case ArrowCondition(columns):
+            others = tuple(substituted(column, change) for column in columns)
+            return replace(node, operands=tuple(other for other in others if isinstance(other, Column)))
         case Call(name, arguments, t):
             return Call(name, tuple(substituted(a, change) for a in arguments), t)
         case Compare(op, left, right):

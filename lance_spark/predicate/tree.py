@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -136,13 +136,26 @@ class TextMatch:
     type: pa.DataType = pa.bool_()
 
 
-Expression = Column | Literal | Cast | Call | Compare | In | Like | IsNull | TextMatch | Not | And | Or
+@dataclass(frozen=True)
+class ArrowCondition:
+    """A condition of pyarrow that has no other node, which pyarrow evaluates.
+
+    `data` is the pickled form of the expression, in which the columns have these `names`. The operands are read as stored.
+    """
+
+    operands: tuple[Column, ...]
+    names: tuple[str, ...]
+    data: bytes = field(repr=False)
+    type: pa.DataType = pa.bool_()
+
+
+Expression = Column | Literal | Cast | Call | Compare | In | Like | IsNull | TextMatch | ArrowCondition | Not | And | Or
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """The expressions directly below `node`."""
     match node:
-        case And(operands) | Or(operands):
+        case And(operands) | Or(operands) | ArrowCondition(operands):
             return operands
         case Call(_, arguments):
             return arguments

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from lance_spark.arrow.stream import ArrowStream
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
 from lance_spark.namespace.partitioned import evolve
@@ -26,7 +27,7 @@ from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersi
 from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.namespace.partitioned.spec import FieldDefinition, Form, PartitionSpec
 from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
-from lance_spark.predicate import Predicate, parse
+from lance_spark.predicate import Filter, parse, parse_filter
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
@@ -38,7 +39,7 @@ from lance_spark.table.write.write import Data, as_reader
 
 
 @dataclass(frozen=True)
-class PartitionedScan:
+class PartitionedScan(ArrowStream):
     """A scan from `PartitionedNamespace.scan`. Rows are read on request."""
 
     version: PartitionedVersion
@@ -55,8 +56,8 @@ class PartitionedScan:
         task = plan_partitioned(self.version, self.plan)[0]
         return task.kept, task.total
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, table by table, batch by batch."""
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, table by table."""
         # Rows without columns are read as one column, that of the predicate if there is one.
         counting = not self.plan.fields(self.version.shape).fields
         there = (*(self.plan.predicate.columns if self.plan.predicate else ()), quoted([self.version.shape.manifest.schema.fields[0].name]))
@@ -64,10 +65,6 @@ class PartitionedScan:
         for task in plan_partitioned(self.version, plan):
             for batch in task.read():
                 yield batch.select([]) if counting else batch
-
-    def to_table(self) -> pa.Table:
-        """All rows in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,7 @@ class PartitionedNamespace:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         limit: int | None = None,
         offset: int = 0,
         batch_size: int | None = None,
@@ -158,10 +155,14 @@ class PartitionedNamespace:
     ) -> PartitionedScan:
         """Scan this version, with the arguments of `Dataset.scan`. Only tables that can have rows for `filter` are opened."""
         plan = ScanPlan(names(columns), None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
-        predicate = parse(filter, plan.known(self.snapshot.shape)) if isinstance(filter, str) else filter
+        predicate = None if filter is None else parse_filter(filter, plan.known(self.snapshot.shape))
         return PartitionedScan(self.snapshot, replace(plan, predicate=predicate).checked(self.snapshot.shape))
 
-    def count_rows(self, filter: str | Predicate | None = None) -> int:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows as a stream of the Arrow PyCapsule interface, so that other libraries read them; see `ArrowStream`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def count_rows(self, filter: Filter | None = None) -> int:
         """The number of rows, or of those that satisfy `filter`. Without a filter, only manifests are read."""
         plan = ScanPlan((), counts_rows=True)
         if filter is not None:

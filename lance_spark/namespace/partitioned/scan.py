@@ -24,7 +24,7 @@ from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.parts import Part, Parts, left_by, whole_parts
-from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, cut, grouped, plan_parts, row_bytes, work_of
+from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, cut, decided, grouped, plan_parts, row_bytes, work_of
 from lance_spark.table.scan.task import ScanTask, counted
 
 _FIRST_LEAVES = 32
@@ -161,7 +161,8 @@ def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1
     """
     shape = version.shape
     check_no_row_columns(plan, version)
-    leaves = kept_leaves(version, plan.predicate)
+    plan = decided(plan)
+    leaves = kept_leaves(version, plan.predicate) if plan.fragments is None else []
     total = version.leaves.num_rows
     exact = plan.predicate is None
     limit = _least(plan.limit, None if plan.order else plan.task_limit) if exact else None

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows
+from lance_spark.arrow.stream import ArrowStream
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, VersionNotFoundError, check_type
 from lance_spark.metadata.operations import Project, Restore
 from lance_spark.metadata.row_columns import ROW_ADDRESS
@@ -39,7 +40,7 @@ CHANGE_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Changes:
+class Changes(ArrowStream):
     """The changes of the versions after `begin`, up to `end`, from `Dataset.changes`. Rows are read on request.
 
     They have the columns of `snapshot`, which is the version `end` or a later one. With `net`, there is one change for each row: from what
@@ -65,11 +66,7 @@ class Changes:
         """The Arrow schema of the result."""
         return self.fields.to_arrow()
 
-    def to_table(self) -> pa.Table:
-        """All changes in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         """The changes, version by version: deleted rows, updated rows before and after the update, and inserted rows.
 
         Raises VersionNotFoundError if a version was removed, and UnsupportedFeatureError if a table without stable row ids does not tell

@@ -15,7 +15,7 @@ from lance_spark.index.answer import Answer
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, with_row_columns
-from lance_spark.predicate import Predicate, parse
+from lance_spark.predicate import Filter, Predicate, evaluate, parse_filter
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
@@ -137,15 +137,15 @@ class ScanPlan:
         """All fields that the scan can return: the table's, and those of `row_columns`."""
         return _kept(snapshot, self.blob_handling, lambda: with_row_columns(handled(snapshot.manifest.schema, self.blob_handling)))
 
-    def condition(self, snapshot: Snapshot, text: str) -> Predicate:
-        """The condition `text` on the fields that the scan can return; see `predicate.parse`.
+    def condition(self, snapshot: Snapshot, text: Filter) -> Predicate:
+        """The condition `text` on the fields that the scan can return; see `predicate.parse_filter`.
 
         It stays in memory with the version, unless it depends on the time.
         """
         if not isinstance(text, str) or _OF_TIME.search(text):
-            return parse(text, self.known(snapshot))
+            return parse_filter(text, self.known(snapshot))
         key = "condition", self.blob_handling, text
-        return snapshot.locations.kept.get(key, lambda: parse(text, self.known(snapshot)), lambda _: _CHARACTER_BYTES * len(text))
+        return snapshot.locations.kept.get(key, lambda: parse_filter(text, self.known(snapshot)), lambda _: _CHARACTER_BYTES * len(text))
 
     def fields(self, snapshot: Snapshot) -> Schema:
         """The fields that the scan returns, in order."""
@@ -213,6 +213,7 @@ def plan_tasks(
     """
     if (predicate := with_tests(snapshot, plan.predicate)) is not plan.predicate:
         plan = replace(plan, predicate=predicate)
+    plan = decided(plan)
     counts = all_live_rows(snapshot)
     chosen = _fragments_of(snapshot, plan, counts)
     plan, parts, indexes = _left(snapshot, plan, chosen, counts, known)
@@ -234,6 +235,14 @@ def plan_tasks(
         pieces = grouped(parts.starts, parts.stops, sizes, cores, max_bytes, always, whole)
     common = _common(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
     return _tasks(common, pieces.of(parts), pieces.bounds, widths[pieces.places], plan, snapshot)
+
+
+def decided(plan: ScanPlan) -> ScanPlan:
+    """The plan without a predicate that has no columns: it is true in all rows, or in none, so that no fragment is read."""
+    if plan.predicate is None or plan.predicate.columns:
+        return plan
+    (value,) = evaluate(plan.predicate, pa.record_batch({"row": [0]})).to_pylist()
+    return replace(plan, predicate=None, fragments=plan.fragments if value else frozenset())
 
 
 def _fragments_of(snapshot: Snapshot, plan: ScanPlan, counts: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lance_spark.arrow.stream import ArrowStream
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
 from lance_spark.table.scan.explain import explain
@@ -22,7 +23,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Scan:
+class Scan(ArrowStream):
     """A scan from `Dataset.scan`. Rows are read on request."""
 
     snapshot: Snapshot
@@ -51,8 +52,8 @@ class Scan:
         nothing = not plan.counts_rows and not plan.fields(self.snapshot).fields
         return plan_tasks(self.snapshot, replace(plan, with_row_address=True) if nothing else plan)
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the table's order, batch by batch."""
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in the table's order."""
         counting = not self.plan.fields(self.snapshot).fields
         with in_use(self.snapshot):
             for task in self.tasks(self.plan):
@@ -77,11 +78,7 @@ class Scan:
     def count_rows(self) -> int:
         """The number of rows. Nothing is read of rows that indexes find."""
         if self.plan.limit is not None or self.plan.offset:
-            return sum(batch.num_rows for batch in self.to_batches())
+            return sum(batch.num_rows for batch in self._batches())
         with in_use(self.snapshot):
             tasks = self.tasks(replace(self.plan, columns=(), with_row_id=False, with_row_address=False, counts_rows=True))
             return sum(batch.column(0)[0].as_py() for task in tasks for batch in task.read())
-
-    def to_table(self) -> pa.Table:
-        """All rows in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)

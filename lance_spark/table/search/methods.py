@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import check_at_least
-from lance_spark.predicate import Predicate
+from lance_spark.predicate import Filter, Predicate
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.mem_wal.scan import MergedScan, count_rows
 from lance_spark.table.mem_wal.version import with_log
@@ -28,7 +28,7 @@ class SearchMethods:
 
     snapshot: Snapshot
 
-    def count_rows(self, filter: str | Predicate | None = None) -> int:
+    def count_rows(self, filter: Filter | None = None) -> int:
         """The number of rows, or of those that satisfy `filter`. Without a filter, only the manifest is read."""
         if filter is None:
             return count_rows(self.snapshot)
@@ -37,7 +37,7 @@ class SearchMethods:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         limit: int | None = None,
         offset: int = 0,
         with_row_id: bool = False,
@@ -53,7 +53,8 @@ class SearchMethods:
     ) -> Scan:
         """Scan this version, or search it for the nearest vectors, the best matches of a full-text query, or both.
 
-        `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
+        `columns` are names, nested ones with dots; `filter` is a Spark SQL condition, or an expression of pyarrow, which means what it does
+        there. `limit` and `offset` count rows of the result.
         `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
         `use_scalar_index` looks the rows of the filter up in the table's indexes where this helps; `Scan.explain` tells which ones.
 
@@ -103,19 +104,25 @@ class SearchMethods:
         plan = plan.checked(snapshot)
         return MergedScan(snapshot, plan) if query is None else search_of(snapshot, plan, query, chosen)
 
-    def to_table(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+    def to_table(self, columns: Sequence[str] | None = None, filter: Filter | None = None, **scan: Any) -> pa.Table:
         """The rows in memory: `scan(columns, filter, ..).to_table()`, as pylance calls it."""
         return self.scan(columns, filter, **scan).to_table()
 
-    def to_batches(
-        self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any
-    ) -> Iterator[pa.RecordBatch]:
+    def to_batches(self, columns: Sequence[str] | None = None, filter: Filter | None = None, **scan: Any) -> pa.RecordBatchReader:
         """The rows batch by batch: `scan(columns, filter, ..).to_batches()`, as pylance calls it."""
         return self.scan(columns, filter, **scan).to_batches()
 
-    def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def to_pandas(self, columns: Sequence[str] | None = None, filter: Filter | None = None, **scan: Any) -> Any:
         """The rows as a DataFrame of pandas, which must be installed."""
-        return self.scan(columns, filter, **scan).to_table().to_pandas()
+        return self.scan(columns, filter, **scan).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, filter: Filter | None = None, **scan: Any) -> Any:
+        """The rows as a DataFrame of polars, which must be installed; `lance_spark.polars.scan_lance` reads lazily."""
+        return self.scan(columns, filter, **scan).to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows as a stream of the Arrow PyCapsule interface, so that other libraries read them; see `ArrowStream`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     def head(self, num_rows: int, columns: Sequence[str] | None = None, **scan: Any) -> pa.Table:
         """The first rows.

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, check_type
-from lance_spark.predicate import Predicate, parse
+from lance_spark.predicate import Filter, Predicate, parse_filter
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.hybrid import HybridSearch
@@ -79,7 +79,7 @@ def own_columns(query: Query | None, columns: tuple[str, ...] | None) -> tuple[s
     return columns if query is None or columns is None else tuple(name for name in columns if name not in query.columns.names)
 
 
-def condition(snapshot: Snapshot, plan: ScanPlan, query: Query, text: str, zone: str | None = "UTC") -> Predicate:
+def condition(snapshot: Snapshot, plan: ScanPlan, query: Query, text: Filter, zone: str | None = "UTC") -> Predicate:
     """The condition of a search: of its rows, which have the columns that the search adds, or with `prefilter`, of the table's rows.
 
     Raises InvalidOptionError or SchemaMismatchError.
@@ -87,7 +87,7 @@ def condition(snapshot: Snapshot, plan: ScanPlan, query: Query, text: str, zone:
     known = plan.known(snapshot)
     own = {f.name for f in known.fields}
     added = from_arrow(pa.schema([field for field in query.columns if field.name not in own]))
-    found = parse(text, Schema((*known.fields, *added.fields), known.metadata), zone)
+    found = parse_filter(text, Schema((*known.fields, *added.fields), known.metadata), zone)
     if query.prefilter and (early := only_found(snapshot, query, found)):
         raise InvalidOptionError(f"the prefilter {text!r} has the column {early[0]!r}, which is known only after the search")
     return found

@@ -85,8 +85,8 @@ class Search(Scan):
         names = tuple(name for name in (self.columns or ())[:at] if name not in self.query.columns.names)
         return len(ScanPlan(names, blob_handling=self.plan.blob_handling).fields(self.snapshot).fields)
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the order of the query, batch by batch."""
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in the order of the query."""
         from lance_spark.table.search.hits import fetched  # loads the decoders
 
         with in_use(self.snapshot):

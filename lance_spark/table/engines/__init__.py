@@ -1,0 +1,1 @@
+"""Tables as other engines know them: the datasets of pyarrow."""

@@ -1,0 +1,191 @@
+"""`lance_spark.loaders.Batches`: each sample once an epoch, whatever stops, resumes, and shares the work."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from lance_spark.loaders import Batches, Order
+
+ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    rows = pa.table({"id": pa.array(range(ROWS + 10), pa.int64()), "x": np.arange(ROWS + 10) / 2})
+    written = Dataset.write(tmp_path_factory.mktemp("loaders") / "t", rows, max_rows_per_file=60)
+    return written.delete(f"id >= {ROWS}")
+
+
+def ids(batch: pa.Table) -> list[int]:
+    return list(batch["id"].to_pylist())
+
+
+@st.composite
+def sharing(draw: st.DrawFn) -> dict[str, Any]:
+    return {"batch_size": draw(st.integers(1, 40)), "world_size": draw(st.integers(1, 4)), "workers": draw(st.integers(1, 4))}
+
+
+ORDERS = st.fixed_dictionaries(
+    {
+        "shuffle": st.booleans(),
+        "seed": st.integers(0, 3),
+        "block_rows": st.integers(1, 9),
+        "window_blocks": st.integers(1, 9),
+    }
+)
+
+
+def run(
+    table: Dataset, filter: str, order: dict[str, Any], shares: dict[str, Any], state: dict[str, Any] | None, most_steps: int | None
+) -> tuple[list[int], dict[str, Any]]:
+    """The samples that the loops of all ranks get in some steps of an epoch, and the state after that."""
+    workers = shares["workers"]
+    sharing = {name: value for name, value in shares.items() if name != "workers"}
+    loops, states = [], []
+    for rank in range(shares["world_size"]):
+        batches = Batches(table, ["id"], filter, rank=rank, **sharing, **order)
+        if state is not None:
+            batches.load_state_dict(json.loads(json.dumps(state)))
+        start = batches.begin()
+        # A DataLoader takes the batches of its workers in turn.
+        read = [batches.read(batches.epoch, start, worker, workers) for worker in range(workers)]
+        in_turn = (batch for turn in zip_longest(*read) for batch in turn if batch is not None)
+        steps = list(islice(in_turn, most_steps))
+        for _ in range(len(steps) if most_steps is None else most_steps):
+            batches.count()
+        loops.append(steps)
+        states.append(batches.state_dict())
+    assert all(each == states[0] for each in states) or most_steps is None
+    return [sample for steps in loops for batch in steps for sample in ids(batch)], states[0]
+
+
+@given(rows=st.integers(0, ROWS), order=ORDERS, first=sharing(), second=sharing(), third=sharing(), steps=st.integers(0, 5))
+def test_each_sample_is_given_once_an_epoch_over_stops_and_resumes(
+    table: Dataset, rows: int, order: dict[str, Any], first: dict[str, Any], second: dict[str, Any], third: dict[str, Any], steps: int
+) -> None:
+    given_before, state = run(table, f"id < {rows}", order, first, None, steps)
+    given_then, state = run(table, f"id < {rows}", order, second, state, steps)
+    given_after, _ = run(table, f"id < {rows}", order, third, state, None)
+    assert sorted(given_before + given_then + given_after) == list(range(rows))
+
+
+@given(rows=st.integers(0, ROWS), order=ORDERS, shares=sharing(), steps=st.integers(0, 4))
+def test_the_sequence_of_samples_depends_on_the_seed_alone(
+    table: Dataset, rows: int, order: dict[str, Any], shares: dict[str, Any], steps: int
+) -> None:
+    one = {"batch_size": shares["batch_size"], "world_size": 1, "workers": 1}
+    whole, _ = run(table, f"id < {rows}", order, one, None, None)
+    with_workers, _ = run(table, f"id < {rows}", order, {**one, "workers": shares["workers"]}, None, None)
+    assert with_workers == whole
+    begun, state = run(table, f"id < {rows}", order, one, None, steps)
+    rest, _ = run(table, f"id < {rows}", order, {**one, "batch_size": 7, "workers": shares["workers"]}, state, None)
+    assert begun + rest == whole
+
+
+@given(order=ORDERS, shares=sharing(), rows=st.integers(1, ROWS))
+def test_ranks_have_as_many_batches_if_the_last_ones_are_left_out_or_filled(
+    table: Dataset, order: dict[str, Any], shares: dict[str, Any], rows: int
+) -> None:
+    size, world = shares["batch_size"], shares["world_size"]
+    for mode in ("drop_last", "pad"):
+        found = []
+        for rank in range(world):
+            ends: dict[str, Any] = {"drop_last": mode == "drop_last", "pad": mode == "pad"}
+            batches = Batches(table, ["id"], f"id < {rows}", size, rank=rank, world_size=world, **ends, **order)
+            found.append([ids(batch) for batch in batches])
+            assert len(found[-1]) == len(batches)
+        sizes = {len(batch) for rank in found for batch in rank}
+        assert {len(rank) for rank in found} == {rows // (size * world) if mode == "drop_last" else -(-rows // (size * world))}
+        assert sizes <= {size}
+        given_ids = [sample for rank in found for batch in rank for sample in batch]
+        if mode == "drop_last":
+            assert len(given_ids) == len(set(given_ids))
+        else:
+            assert set(given_ids) == set(range(rows))
+
+
+def test_epochs_have_different_orders_which_a_seed_repeats(table: Dataset) -> None:
+    first, second = (Batches(table, ["id"], batch_size=50, shuffle=True, seed=7) for _ in range(2))
+    epochs = [[sample for batch in first for sample in ids(batch)] for _ in range(3)]
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert all(sorted(epoch) == list(range(ROWS)) for epoch in epochs)
+    second.set_epoch(2)
+    assert [sample for batch in second for sample in ids(batch)] == epochs[2]
+
+
+def test_a_shuffle_mixes_all_rows_and_reads_blocks() -> None:
+    order = Order(10_000, True, 1, block_rows=10, window_blocks=20)
+    samples = order.samples(0, 0, 10_000)
+    assert sorted(samples.tolist()) == list(range(10_000))
+    assert abs(np.corrcoef(samples, np.arange(10_000))[0, 1]) < 0.1
+    window = order.samples(0, 200, 400)
+    assert len(set((window // 10).tolist())) == 20
+    assert (order.samples(0, 150, 450) == samples[150:450]).all()
+
+
+def test_a_loop_that_is_left_is_resumed_and_a_new_iteration_begins_anew(table: Dataset) -> None:
+    batches = Batches(table, ["id"], batch_size=30, shuffle=True)
+    given_before = [ids(batch) for batch in islice(batches, 2)]
+    state = batches.state_dict()
+    assert state["samples"] == 60
+    again = [ids(batch) for batch in batches]
+    assert again[:2] == given_before
+    resumed = Batches(table, ["id"], batch_size=30, shuffle=True)
+    resumed.load_state_dict(state)
+    assert [ids(batch) for batch in resumed] == again[2:]
+    assert resumed.state_dict()["epoch"] == 1
+
+
+def test_rows_that_are_appended_meanwhile_are_in_no_epoch(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(50), pa.int64())})
+    written = Dataset.write(tmp_path / "t", rows)
+    batches = Batches(tmp_path / "t", batch_size=20, shuffle=True)
+    before = [ids(batch) for batch in islice(batches, 1)]
+    state = batches.state_dict()
+    written.insert(rows)
+    late = Batches(tmp_path / "t", batch_size=20, shuffle=True)
+    assert late.rows == 100
+    late.load_state_dict(state)
+    assert sorted(chain(*before, *map(ids, late))) == list(range(50))
+
+
+def test_columns_and_rows_are_chosen(table: Dataset) -> None:
+    (batch,) = Batches(table, ["x"], "id % 50 = 1")
+    assert batch.to_pydict() == {"x": [0.5, 25.5, 50.5, 75.5]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"columns": ["nothing"]}, SchemaMismatchError, "nothing"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
+        ({"rank": 2, "world_size": 2}, ValueError, "rank must be below world_size"),
+        ({"drop_last": True, "pad": True}, ValueError, "not both"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+        ({"block_rows": 0}, ValueError, "block_rows must be at least 1"),
+    ],
+)
+def test_wrong_arguments(table: Dataset, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Batches(table, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"), [({"seed": 5}, "seed=5, not 0"), ({"rows": 3}, "3 samples"), ({"epoch": None}, "lacks 'epoch'")]
+)
+def test_a_state_of_other_samples_is_refused(table: Dataset, changed: dict[str, Any], message: str) -> None:
+    state = {**Batches(table).state_dict(), **changed}
+    state = {name: value for name, value in state.items() if value is not None}
+    with pytest.raises(InvalidOptionError, match=message):
+        Batches(table).load_state_dict(state)
