@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from lance_spark.cli import count, head, info, inspect, jar, namespace, operations, schema, sql, warm
+from lance_spark.cli import count, doctor, head, info, inspect, jar, namespace, operations, schema, sql, warm
 from lance_spark.errors import LanceError, one_line
 from lance_spark.version import __version__
 
-_COMMANDS = (info, schema, head, count, inspect, operations, namespace, sql, jar, warm)
+_COMMANDS = (info, schema, head, count, inspect, operations, namespace, sql, jar, warm, doctor)
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 """Exit codes: that of argparse, and 128 plus the number of the signals SIGINT and SIGPIPE, as in shells."""
 

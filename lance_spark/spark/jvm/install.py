@@ -55,11 +55,18 @@ def install(spark: SparkSession) -> None:
 
     It works in new sessions and in those that have run queries.
     """
+    if reason := _why_not(spark):
+        warn(reason)
+
+
+def _why_not(spark: SparkSession) -> str:
+    """Install the rules, or return the reason why that is impossible; "" if they are installed."""
     try:
         _install(spark)
     except (Py4JError, PySparkException) as e:
         # The platform forbids these classes, or this version of Spark is different.
-        warn(_after_failure(spark) or _first_line(e))
+        return _after_failure(spark) or _first_line(e)
+    return ""
 
 
 def _install(spark: SparkSession) -> None:
@@ -183,7 +190,7 @@ def _compiled(gateway: Any, context: Any) -> Any:
 
 def _place(gateway: Any, context: Any) -> Any:
     """Where class loaders find the compiled classes: in a jar, or in memory. A java.net.URL."""
-    found = packaged(sources()) if _VERSIONS.fullmatch(pyspark.__version__) else None
+    found = packaged_classes()
     if found is not None and _is_readable(gateway, found) and not _has_unknown_features(gateway, context, found):
         return _url(gateway, found)
     jar = jar_of(_parts(gateway, context))
@@ -195,6 +202,16 @@ def _place(gateway: Any, context: Any) -> Any:
         if is_whole(jar) and _is_readable(gateway, jar):
             return _url(gateway, jar)
     return _made(gateway, _class_loader(gateway, context, classes), _CLASSES).of(classes)
+
+
+def spark_version() -> str:
+    """The version of PySpark that is installed."""
+    return pyspark.__version__
+
+
+def packaged_classes() -> Path | None:
+    """The jar of the package, if it was made of these sources and is tested with this version of Spark."""
+    return packaged(sources()) if _VERSIONS.fullmatch(pyspark.__version__) else None
 
 
 def _url(gateway: Any, jar: Path) -> Any:
@@ -320,7 +337,7 @@ def _after_failure(spark: SparkSession) -> str:
 
 
 def _first_line(e: Exception) -> str:
-    text = str(e.java_exception) if isinstance(e, Py4JJavaError) else str(e)
+    text = (str(e.java_exception) if isinstance(e, Py4JJavaError) else str(e)).strip()
     return text.splitlines()[0] if text else type(e).__name__
 
 
@@ -347,6 +364,18 @@ def keep_planner() -> bool:
     install(spark)
     spark.stop()
     return True
+
+
+def try_planner() -> str:
+    """Start Spark, install the planner, and stop Spark. The reason why that is impossible; "" if it was installed.
+
+    Raises UnsupportedFeatureError if Spark does not start.
+    """
+    spark = _started()
+    try:
+        return _why_not(spark)
+    finally:
+        spark.stop()
 
 
 def _started() -> SparkSession:
