@@ -23,6 +23,7 @@ setup(
         "Documentation": f"{files}/docs/index.md",
         "Source": repository,
         "Issues": f"{repository}/issues",
+        "Security": f"{repository}/security/advisories/new",
         "Changelog": f"{files}/CHANGELOG.md",
     }
     if repository

@@ -55,7 +55,7 @@ def test_a_published_wheel_has_addresses_and_links_that_work_elsewhere(tmp_path:
     with zipfile.ZipFile(tmp_path / f"{NAME}-py3-none-any.whl") as wheel:
         metadata = message_from_bytes(wheel.read(f"{NAME}.dist-info/METADATA"))
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
-    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Security", "Changelog"}
     links = re.findall(r"\]\(([^)]+)\)", str(metadata.get_payload()))
     assert "https://host.example/us/lance-spark/blob/main/docs/planner.md" in links
     for address in (*links, *urls.values()):
