@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ test-slow: $(VENV)/.test $(VENV)/classes.jar ## The tests that start clusters, i
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
-	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
+	$(WITH_JAVA) PYTEST_DEBUG_TEMPROOT=/tmp HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
 
 coverage: $(VENV)/.test ## Fail if no test takes a branch of the encodings, the layouts or the commit, unless its line says why, or 7% of files and metadata
 	rm -f $(VENV)/coverage $(VENV)/coverage.*
@@ -74,6 +74,9 @@ test-spark-%: $(VENV)-spark-%/.test $(VENV)/classes.jar
 
 currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
 	$(BIN)/python -m tests.currency $(CURRENCY)
+
+pages: $(VENV)/.test ## Write the tables of the documentation that are made from the package
+	$(BIN)/python -m tests.pages
 
 conflict-answers: $(VENV)/.test ## Record anew what the installed pylance answers to every pair of concurrent changes
 	$(BIN)/python -m tests.table.commit.record_answers
@@ -166,7 +169,7 @@ bench-cold: $(VENV)/.test ## The first query after an installation, when nothing
 	$(WITH_JAVA) $(BIN)/python -m bench.cold
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info lance_spark/kernels/compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "lance-spark needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 1; }

@@ -55,8 +55,8 @@ def main() -> None:
             return enabled, seconds
 
         (enable_first, first), (enable_second, second) = session(), session()
-        for cache in (folder / "venv").rglob("*.nb[ic]"):
-            cache.unlink()
+        for kept in (folder / "venv").rglob("*.kernel"):
+            kept.unlink()
         shutil.rmtree(folder / ".cache", ignore_errors=True)
         subprocess.run([python, "-m", "lance_spark", "warm"], cwd=folder, env=environment, check=True)
         _, warm = session()

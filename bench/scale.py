@@ -56,12 +56,12 @@ def planned(uri: str) -> int:
 
     from lance_spark import Dataset
     from lance_spark.spark.columns.batches import Conversion
-    from lance_spark.spark.read.reader import LanceReader, Partitioning
+    from lance_spark.spark.read.reader import LanceReader, Parts, Returned
     from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 
     table = Dataset.open(uri)
     tasks = partial(plan_tasks, table.snapshot, ScanPlan())
-    reader = LanceReader(tasks, Conversion(table.schema), size=Partitioning(CORES))
+    reader = LanceReader(Parts(tasks, cores=CORES), Returned(Conversion(table.schema)))
     pickled: Callable[[object], bytes] = cloudpickle.dumps
     return sum(len(pickled(partition)) for partition in reader.partitions())
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
-from lance_spark.namespace.partitioned.spec import FieldDefinition
+from lance_spark.namespace.partitioned.spec import FieldDefinition, Form
 
 
 def create_partitioned_namespace(
@@ -18,12 +18,14 @@ def create_partitioned_namespace(
     fields: Sequence[FieldDefinition],
     storage_options: Mapping[str, str] | None = None,
     guard: bool = True,
+    form: Form = "published",
 ) -> PartitionedNamespace:
     """Create a partitioned namespace: one logical table whose rows are divided among many tables by partition values.
 
     `schema` is a schema of pyarrow or of Spark. Each of `fields` is a column (partitioned by its values), or a transform, a column and
-    a parameter: ("year", "ts"), also month, day and hour; ("truncate", "name", 3); ("bucket", "id", 16). With `guard`, other
-    writers that would drop the partition values from `__manifest` refuse to write (a writer feature flag). Raises
+    a parameter: ("year", "ts"), also month, day and hour; ("truncate", "name", 3); ("bucket", "id", 16);
+    or SQL: ("expression", "name", "lower(col)"). With `guard`, other writers that would drop the partition values from `__manifest` refuse
+    to write (a writer feature flag). `form` is that of the specs, see docs/partitioned.md. Raises
     NamespaceAlreadyExistsError, TableAlreadyExistsError, InvalidOptionError and UnsupportedFeatureError.
 
     Examples:
@@ -38,4 +40,4 @@ def create_partitioned_namespace(
         from lance_spark.spark.columns.types import stored  # needs pyspark, which other callers need not have
 
         schema = stored(schema, {})
-    return PartitionedNamespace.create(uri, schema, fields, storage_options=storage_options, guard=guard)
+    return PartitionedNamespace.create(uri, schema, fields, storage_options=storage_options, guard=guard, form=form)

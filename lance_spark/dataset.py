@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Never, Self
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.actions.cleanup import clean_up
+from lance_spark.actions.report import MaintenanceReport, maintenance_report
+from lance_spark.actions.verify import verify
 from lance_spark.display.pylance_names import INSTEAD
 from lance_spark.errors import check_type
 from lance_spark.inspection.metadata_tables import metadata_table
@@ -27,14 +30,15 @@ from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInser
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
+from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.compaction.optimize import Optimizer
 from lance_spark.table.feed.changes import Changes, changes
-from lance_spark.table.indexes.check import check_indexes
 from lance_spark.table.indexes.methods import IndexMethods
-from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
+from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
+from lance_spark.table.maintenance.manifest_names import migrate_manifest_names
 from lance_spark.table.maintenance.progress import tracker
-from lance_spark.table.maintenance.verify import Report, verify
+from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
@@ -202,7 +206,7 @@ class Dataset(SearchMethods, IndexMethods):
         return versions(self.snapshot.store)
 
     def history(self, limit: int | None = None) -> History:
-        """Existing versions, newest first, each with its time, operation, properties and commit message."""
+        """List existing versions, newest first, each with its time, operation, properties and commit message."""
         return history(self.snapshot.store, limit)
 
     def changes(
@@ -246,7 +250,7 @@ class Dataset(SearchMethods, IndexMethods):
         return ArrowDataset(self)
 
     def metadata_table(self, name: str) -> pa.Table:
-        """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches" or "transactions".
+        """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches", "refs" or "transactions".
 
         docs/catalog.md has the columns. Raises InvalidOptionError for another name.
         """
@@ -279,13 +283,13 @@ class Dataset(SearchMethods, IndexMethods):
         return Dataset(resolve(self.snapshot, version))
 
     def create_branch(self, branch: str, reference: Reference | None = None) -> Dataset:
-        """Create a branch that starts at the version `reference`, by default this one. Raises RefConflictError if it exists."""
+        """Create a branch that starts at a version, `reference`, by default this one. Raises RefConflictError if it exists."""
         return Dataset(create_branch(self.snapshot, branch, reference))
 
     def shallow_clone(
         self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Dataset:
-        """Create a table at `target_path` that refers to the files of this one, which holds them by a tag; see docs/branches-and-tags.md.
+        """Create a table that refers to the files of this one, which holds them by a tag; see docs/branches-and-tags.md.
 
         Warns if the tag cannot be written, since cleanups of this table may then break the clone. Raises TableAlreadyExistsError.
         """
@@ -299,7 +303,7 @@ class Dataset(SearchMethods, IndexMethods):
         *,
         progress: bool | None = None,
     ) -> Dataset:
-        """Create a table at `target_path` with copies of all files of one version. Raises TableAlreadyExistsError.
+        """Create a table with copies of all files of one version, at `target_path`. Raises TableAlreadyExistsError.
 
         `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
@@ -314,29 +318,57 @@ class Dataset(SearchMethods, IndexMethods):
         error_if_tagged_old_versions: bool = True,
         delete_rate_limit: int | None = None,
         dry_run: bool = False,
+        before_version: int | None = None,
+        before_timestamp: datetime | None = None,
         progress: bool | None = None,
     ) -> CleanupStats:
-        """Remove versions of this branch that are older than `older_than` (default: 14 days) and unneeded files.
+        """Remove old versions and the files that no version needs: versions of this branch that are older than `older_than`.
 
-        This version and later ones are kept: open the table again if others have committed since. The latest `retain_versions` are kept at
-        any age. `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent writers; else
-        they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed. `progress`
-        shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is tagged, unless
+        The default age is 14 days if there is no other condition. Only versions before `before_version` and `before_timestamp` are
+        removed. This version and later ones are kept: open the table again if others have committed since. The latest `retain_versions`
+        are kept at any age. `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent
+        writers; else they are kept for seven days. `delete_rate_limit` is in files per second. `dry_run` only reports what would be
+        removed. `progress` shows bars (None: in a terminal with tqdm). Raises RefConflictError if an old version is tagged, unless
         `error_if_tagged_old_versions` is false: then it is kept.
         """
-        if older_than is None and retain_versions is None:
-            older_than = DEFAULT_AGE
-        policy = CleanupPolicy(older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, delete_rate_limit, dry_run)
-        return cleanup_old_versions(self.snapshot, policy, tracker(progress))
+        return clean_up(
+            self.snapshot,
+            older_than,
+            retain_versions,
+            dry_run,
+            before_version,
+            before_timestamp,
+            delete_unverified,
+            error_if_tagged_old_versions,
+            delete_rate_limit,
+            tracker(progress),
+        )
+
+    def maintenance_report(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+    ) -> MaintenanceReport:
+        """Tell what a compaction, an optimization of indexes and a cleanup would do now; nothing is changed.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1]})).insert(pa.table({"id": [2]}))
+            >>> table.maintenance_report().fragments_to_compact
+            2
+        """
+        return maintenance_report(self.snapshot, older_than, retain_versions, target_rows_per_fragment)
 
     def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
-        """Check that every file of this version exists, has the recorded size and number of rows, and decodes. Returns a printable report.
+        """Check that every file of a version exists and is intact. Returns a printable report.
 
-        With `decode`, scalar indexes are asked for a sample of their rows.
+        A file is intact if it has the recorded size and number of rows, and decodes. With `decode`, scalar indexes are asked for a sample
+        of their rows.
 
         `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
-        return verify(self.snapshot, decode, tracker(progress), check_indexes(self.snapshot) if decode else ())
+        return verify(self.snapshot, decode, tracker(progress))
 
     def insert(self, data: Data, mode: Mode = "append", *, commit_message: str | None = None) -> Dataset:
         """Append `data` to the latest version of the table or branch, or "overwrite" it; `Dataset.write` has more options.
@@ -386,6 +418,19 @@ class Dataset(SearchMethods, IndexMethods):
             alter.drop_columns(self.snapshot, names(columns if isinstance(columns, str) else tuple(dict.fromkeys(columns))) or ())
         )
 
+    def reorder_columns(self, columns: Sequence[str]) -> Dataset:
+        """Put these columns first, in this order; the others follow as they are. Fields of structs (with dots) are ordered in their struct.
+
+        Field ids stay, and data files are not rewritten.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"a": [1], "b": [2], "c": [3]}))
+            >>> table.reorder_columns(["c", "a"]).schema.names
+            ['c', 'a', 'b']
+        """
+        return self._changed(alter.reorder_columns(self.snapshot, columns))
+
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
         """Change columns: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`, `{"path": "a", "data_type": pa.int64()}`.
 
@@ -405,6 +450,18 @@ class Dataset(SearchMethods, IndexMethods):
         for _ in merge_log(self.snapshot, WriteOptions(commit_message=commit_message), Here()):
             pass
         return self._changed(reopened(self.snapshot))
+
+    def migrate_manifest_paths_v2(self: Dataset | str | PathLike[str], storage_options: Mapping[str, str] | None = None) -> Dataset:
+        """Give all manifests names of the V2 scheme, by which the latest version is found in one request of any store.
+
+        A table with names of both schemes, which an interrupted migration leaves, cannot be opened: call this with its URI,
+        `Dataset.migrate_manifest_paths_v2("/tmp/t.lance")`. Nobody may write to the table meanwhile. Branches have manifests of their own.
+
+        Raises CommitConflictError for a version with two manifests that differ.
+        """
+        store = self.snapshot.store if isinstance(self, Dataset) else Store(self, storage_options)
+        migrate_manifest_names(store)
+        return Dataset(open_snapshot(store))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
         """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""

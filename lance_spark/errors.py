@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
-from typing import cast
+from typing import ParamSpec, TypeVar, cast
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -145,6 +149,10 @@ class MatchedRowsError(LanceError):
     """A merge that must not find rows of its source in the table (`when_matched_fail`) has found one; the table is unchanged."""
 
 
+class KernelNotCompiledError(LanceError):
+    """A loop would have to be compiled, which LANCE_SPARK_COMPILE=never forbids; the message has the name of the kernel."""
+
+
 class FunctionFailedError(LanceError):
     """A user's function that computes a column has failed, or has returned something that is no values of the column."""
 
@@ -189,6 +197,34 @@ def check_texts(name: str, values: object, example: str, null: bool = False) -> 
         check_type(f"the keys of {name}", key, str, "text")
         if not (null and value is None):
             check_type(f"{name}[{key!r}]", value, str, "text")
+
+
+def by_name_from_now(*names: str, after: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a method that takes these arguments by name take them by position after the first ones, with a FutureWarning.
+
+    That is for a method that took them so in the release before.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def called(*args: P.args, **given: P.kwargs) -> R:
+            late = args[after:]
+            if not late or len(late) > len(names):
+                return function(*args, **given)
+            named = dict(zip(names, late))
+            shown = ", ".join(f"{name}=.." for name in named)
+            warnings.warn(
+                f"{function.__name__}: write {shown}: the next release takes these arguments by name only",
+                FutureWarning,
+                stacklevel=2,
+            )
+            if twice := sorted(named.keys() & given.keys()):
+                raise TypeError(f"{function.__name__}: {twice[0]} is given twice")
+            return function(*args[:after], **named, **given)  # type: ignore[arg-type]
+
+        return called
+
+    return decorate
 
 
 @contextlib.contextmanager

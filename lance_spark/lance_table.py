@@ -12,6 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
+from lance_spark.actions.cleanup import clean_up
+from lance_spark.actions.report import MaintenanceReport, maintenance_report
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
@@ -23,7 +25,9 @@ from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.merge.rows import When
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.row_changes import RowChanges
+from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import CleanupStats
+from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
@@ -179,7 +183,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         return self._target.spark.createDataFrame(self._dataset().metadata_table(name))
 
     def verify(self, decode: bool = True) -> Report:
-        """Check that every file of the latest version exists and is intact; see `Dataset.verify`."""
+        """Check that every file of a version exists and is intact, here of the latest one; see `Dataset.verify`."""
         return self._dataset().verify(decode)
 
     def dropColumns(self, columns: Sequence[str], **noted: Any) -> int:
@@ -191,6 +195,10 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
         """Rename a column (with dots for nested fields). Returns the new version."""
         return self._target.refreshed(alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version)
+
+    def reorderColumns(self, columns: Sequence[str], **noted: Any) -> int:
+        """Put these columns first, in this order; the others follow. See `Dataset.reorder_columns`. Returns the new version."""
+        return self._target.refreshed(alter.reorder_columns(self._target.latest(), columns, given(noted).noted).version)
 
     def alterColumn(
         self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
@@ -216,16 +224,50 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         names = [columns] if isinstance(columns, str) else columns
         return alter.set_primary_key(self._target.latest(), names, given(noted).noted).version
 
-    def vacuum(self, older_than: timedelta | None = None, retain_versions: int | None = None, dry_run: bool = False) -> CleanupStats:
-        """Remove versions older than `older_than` (default: 14 days) and unneeded files; see `Dataset.cleanup_old_versions`."""
-        return self._dataset().cleanup_old_versions(older_than, retain_versions, dry_run=dry_run)
+    def vacuum(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        dry_run: bool = False,
+        *,
+        before_version: int | None = None,
+        before_timestamp: datetime | None = None,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool | None = None,
+        delete_rate_limit: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions and the files that no version needs; see `Dataset.cleanup_old_versions`.
+
+        An old version with a tag is an error, unless `error_if_tagged_old_versions` is false, which the next release has as the default.
+        """
+        return clean_up(
+            self._target.latest(),
+            older_than,
+            retain_versions,
+            dry_run,
+            before_version,
+            before_timestamp,
+            delete_unverified,
+            error_if_tagged_old_versions,
+            delete_rate_limit,
+            tracker(None),
+        )
+
+    def maintenanceReport(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+    ) -> MaintenanceReport:
+        """Tell what a compaction, an optimization of indexes and a cleanup would do now; nothing is changed."""
+        return maintenance_report(self._target.latest(), older_than, retain_versions, target_rows_per_fragment)
 
     def restoreToVersion(self, version: Reference, **noted: Any) -> int:
-        """Restore an older version (a number or a tag name) as the latest one. Returns the new version."""
+        """Make an earlier version the latest one again: a number or the name of a tag. Returns the new version."""
         return self._target.refreshed(alter.restore(resolve(self._target.latest(), version), given(noted).noted).version)
 
     def restoreToTimestamp(self, timestamp: datetime | str, **noted: Any) -> int:
-        """Restore the version that was the latest at `timestamp` (ISO 8601; UTC if no zone is given)."""
+        """Make an earlier version the latest one again: that of `timestamp` (ISO 8601; UTC if no zone is given)."""
         latest = self._target.latest()
         old = open_snapshot(latest.store, timestamp=timestamp, allow_other_stores=latest.allow_other_stores)
         return self._target.refreshed(alter.restore(old, given(noted).noted).version)
@@ -268,7 +310,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         return Dataset(self._target.latest())
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Existing versions, newest first, each with its time, operation, properties and commit message."""
+        """List existing versions, newest first, each with its time, operation, properties and commit message."""
         return Dataset(self._target.latest()).history(limit)
 
     def delete(self, condition: Condition | None = None, **noted: Any) -> RowChanges:

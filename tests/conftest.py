@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lance_spark.table.maintenance import cleanup
 from tests.s3_server import running
+from tests.sample import representatives
 from tests.spark_session import load, spark, uri
 
 __all__ = ["load", "spark", "uri"]
@@ -22,13 +24,32 @@ def s3_server() -> Iterator[str]:
         yield endpoint
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other client is there, or its actions are immediate: cleanups need no pause."""
+    monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
+
+
 def pytest_configure() -> None:
     # A shell ignores interrupts in the programs that it runs in the background, and so would the programs that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m slow` selects by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With the environment variable SLOW_PART, "2/3", leave only that part of the slow tests: every third one, from the second on."""
+    """Mark the cells of each matrix slow that are no representatives.
+
+    With the environment variable SLOW_PART, "2/3", leave only that part of the slow tests: every third one, from the second on.
+    """
+    matrices: defaultdict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("matrix") and not item.get_closest_marker("slow"):
+            matrices[item.nodeid.split("[")[0]].append(item)
+    for cells in matrices.values():
+        always = representatives(cells)
+        for cell in cells:
+            if cell not in always:
+                cell.add_marker(pytest.mark.slow)
     part, _, parts = os.environ.get("SLOW_PART", "1/1").partition("/")
     slow = [item for item in items if item.get_closest_marker("slow")]
     left_out = {id(item) for number, item in enumerate(slow) if number % int(parts) != int(part) - 1}

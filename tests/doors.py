@@ -115,6 +115,10 @@ def _insert(table: str, place: Place, rows: pa.Table, what: str = "INTO") -> Non
     place.spark.sql(f"INSERT {what} {table} ({_columns(rows)}) SELECT {_columns(rows)} FROM {place.seen(rows)}")
 
 
+def _replaced_where(table: str, place: Place, rows: pa.Table) -> None:
+    place.spark.sql(f"INSERT INTO {table} REPLACE WHERE id >= 2 SELECT * FROM {place.seen(rows)}")
+
+
 def _literal(value: Any) -> str:
     if value is None:
         return "NULL"
@@ -443,7 +447,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _merged(p.in_session, p, rows),
         declare=_declared_in_session,
         overwrites=True,
-        without={**DECLARED_ONLY, "a CHAR": "only Spark's catalog knows that it is one, and pads what is read"},
+        without=DECLARED_ONLY,
         public=("FirstRowsWriter",),
     ),
     Door("writeTo create", "created", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).create(), without=NEW_BY_SPARK),
@@ -460,7 +464,7 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: p.frame(rows).writeTo(p.in_session).using("lance").replace(),
         overwrites=True,
-        without=REPLACED,
+        without=OF_ROWS,
     ),
     Door(
         "CREATE AS SELECT in the SQL catalog",
@@ -486,7 +490,7 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: _created_as(p.in_session, "REPLACE TABLE", p, rows),
         overwrites=True,
-        without=REPLACED,
+        without=OF_ROWS,
     ),
     Door("saveAsTable of a new table", "created", lambda p, rows: _saved_as(p.in_catalog, "error", p, rows), without=NEW_BY_SPARK),
     Door(
@@ -507,7 +511,7 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: _saved_as(p.in_session, "overwrite", p, rows),
         overwrites=True,
-        without=REPLACED,
+        without=OF_ROWS,
     ),
     Door("LanceTable.mergeMemWal", "inserted", _merged_log_by_spark, public=("LanceTable.mergeMemWal",), without=LOGGED),
     Door("convert", "created", _converted, without=NEW_BY_SPARK, public=("LanceTable.convert",)),
@@ -588,7 +592,35 @@ DOORS: tuple[Door, ...] = (
     Door(
         "INSERT OVERWRITE in the session catalog", "inserted", lambda p, rows: _insert(p.in_session, p, rows, "OVERWRITE"), overwrites=True
     ),
+    Door(
+        "INSERT REPLACE WHERE in the SQL catalog",
+        "inserted",
+        lambda p, rows: _replaced_where(p.in_catalog, p, rows),
+        without=BY_POSITION,
+    ),
+    Door(
+        "INSERT REPLACE WHERE in the session catalog",
+        "inserted",
+        lambda p, rows: _replaced_where(p.in_session, p, rows),
+        without=BY_POSITION,
+    ),
     Door("INSERT into a view", "inserted", lambda p, rows: _insert(p.view, p, rows)),
+    Door(
+        "INSERT OVERWRITE into a view",
+        "inserted",
+        lambda p, rows: _insert(p.view, p, rows, "OVERWRITE"),
+        overwrites=True,
+    ),
+    Door(
+        "writeTo append in the session catalog",
+        "inserted",
+        lambda p, rows: p.frame(rows).writeTo(p.in_session).append(),
+    ),
+    Door(
+        "writeTo overwrite in the session catalog",
+        "inserted",
+        lambda p, rows: p.frame(rows).writeTo(p.in_session).overwrite(F.col("id") >= 2),
+    ),
     Door("writeTo append", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).append()),
     Door("writeTo overwrite", "inserted", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).overwrite(F.col("id") >= 2)),
     Door("saveAsTable append", "inserted", lambda p, rows: p.frame(rows).write.mode("append").saveAsTable(p.in_catalog)),
@@ -630,6 +662,12 @@ DOORS: tuple[Door, ...] = (
         "writeStream to a path",
         "inserted",
         lambda p, rows: _stream(p, rows).format("lance").start(p.uri).awaitTermination(),
+        public=("LanceStreamWriter",),
+    ),
+    Door(
+        "writeStream to a name of the session catalog",
+        "inserted",
+        lambda p, rows: _stream(p, rows).format("lance").toTable(p.in_session).awaitTermination(),
         public=("LanceStreamWriter",),
     ),
     Door(
@@ -678,15 +716,30 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"Dataset.{name}" for name in ("cleanup_old_versions", "commit", "create_branch", "create_index", "create_scalar_index")),
             *(
                 f"Dataset.{name}"
-                for name in ("deep_clone", "delete", "drop_columns", "drop_index", "restore", "shallow_clone", "update_config")
+                for name in (
+                    "deep_clone",
+                    "delete",
+                    "drop_columns",
+                    "drop_index",
+                    "reorder_columns",
+                    "restore",
+                    "shallow_clone",
+                    "update_config",
+                )
             ),
             *(
                 f"LanceTable.{name}"
                 for name in ("create", "createBranch", "createIfNotExists", "createIndex", "createOrReplace", "deepClone")
             ),
-            *(f"LanceTable.{name}" for name in ("delete", "dropColumns", "dropIndex", "optimizeIndices", "renameColumn", "replace")),
+            *(
+                f"LanceTable.{name}"
+                for name in ("delete", "dropColumns", "dropIndex", "optimizeIndices", "renameColumn", "reorderColumns", "replace")
+            ),
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "Dataset.migrate_manifest_paths_v2",
+            "Dataset.reorder_columns",
+            "LanceTable.reorderColumns",
             "PartitionedNamespace.drop_column",
             "lance_spark.create_partitioned_namespace",
             "TruncationWriter",

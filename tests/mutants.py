@@ -31,8 +31,8 @@ AREAS = {
 }
 """Files and folders of the package, and the tests of them."""
 COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in", ast.NotIn: "in"}
-SECONDS = 900
-"""A run of tests that takes longer has found the fault: the code hangs."""
+PATIENCE = 4
+"""A run of tests that takes so many times as long as without a fault has found it: the code hangs."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,43 @@ def sample(areas: list[str], count: int, seed: int) -> list[Mutant]:
     return [mutant for turn in turns for mutant in turn if mutant is not None][:count]
 
 
-def is_found(place: Path, area: str, marks: str) -> bool:
-    """Whether a test of an area with these marks fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", marks, *AREAS[area][1]]
-    environment = {**os.environ, "PYTHONPATH": str(place)}
-    try:
-        done = subprocess.run(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode not in (0, 5)  # 5: no test has these marks
+@dataclass
+class Tests:
+    """The tests of an area, in a copy of the project."""
+
+    place: Path
+    area: str
+    marks: str
+    seconds: float | None = None
+
+    def time(self) -> None:
+        """Run them without a fault, which tells how long they take."""
+        begun = time.monotonic()
+        if self._fail(None):
+            sys.exit(f"the tests of {self.area} ({self.marks}) fail without a fault")
+        self.seconds = time.monotonic() - begun
+
+    def find(self, mutant: Mutant) -> bool:
+        """Whether one of them fails with this fault."""
+        if self.seconds is None:
+            self.time()
+            assert self.seconds is not None
+        file = self.place / mutant.file
+        original = file.read_text()
+        file.write_text(mutant.source)
+        try:
+            return self._fail(60 + PATIENCE * self.seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        finally:
+            file.write_text(original)
+
+    def _fail(self, seconds: float | None) -> bool:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", self.marks, *AREAS[self.area][1]]
+        environment = {**os.environ, "PYTHONPATH": str(self.place)}
+        quiet = subprocess.DEVNULL
+        done = subprocess.run(command, cwd=self.place, env=environment, stdout=quiet, stderr=quiet, timeout=seconds)
+        return done.returncode not in (0, 5)  # 5: no test has these marks
 
 
 def main() -> int:
@@ -116,22 +144,17 @@ def main() -> int:
     begun, results = time.monotonic(), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "copy"
-        shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", ".venv*", "site", "dist", ".mypy_cache", "__pycache__"))
-        for area in given.area or AREAS:
-            if is_found(place, area, "not slow"):
-                sys.exit(f"the tests of {area} fail without a fault")
+        shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", ".venv*", "site", "dist", ".mypy_cache"))
+        always, slow = ({area: Tests(place, area, marks) for area in AREAS} for marks in ("not slow", "slow"))
         for mutant in sample(given.area or list(AREAS), given.count, given.seed):
             if time.monotonic() - begun > 60 * given.minutes:
                 break
-            original = (place / mutant.file).read_text()
-            (place / mutant.file).write_text(mutant.source)
-            if is_found(place, mutant.area, "not slow"):
+            if always[mutant.area].find(mutant):
                 result = "found"
-            elif is_found(place, mutant.area, "slow"):
+            elif slow[mutant.area].find(mutant):
                 result = "found by slow tests only"
             else:
                 result = "not found"
-            (place / mutant.file).write_text(original)
             results[result] += 1
             print(f"{result}: {mutant.file}:{mutant.line}: {mutant.before!r} -> {mutant.after!r}", flush=True)
     print(dict(results))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,30 @@ from hypothesis import settings
 def others_slow(cases: Iterable[Any], always: Collection[Any]) -> list[Any]:
     """The cases for `pytest.mark.parametrize`, tuples if it names several arguments; those that are not in `always` are marked slow."""
     return [case if case in always else pytest.param(*_values(case), marks=pytest.mark.slow) for case in cases]
+
+
+def by_turns(cases: Iterable[Any], turns: int = 3) -> list[Any]:
+    """Each case with each number below `turns`: of the calls at which something happens, it takes every third one, from that number on.
+
+    One number of each case runs always, by turns, so that the cases together take all calls; the others are slow.
+    """
+    return [
+        pytest.param(*_values(case), turn, marks=[] if turn == number % turns else pytest.mark.slow)
+        for number, case in enumerate(cases)
+        for turn in range(turns)
+    ]
+
+
+def representatives(cells: Sequence[pytest.Function]) -> set[pytest.Function]:
+    """Few of a test's cells, in which each value of each parameter comes at least once."""
+    values = {cell: {(axis, id(value)) for axis, value in cell.callspec.params.items()} for cell in cells}
+    missing = set().union(*values.values())
+    chosen: set[pytest.Function] = set()
+    while missing:
+        best = max(cells, key=lambda cell: len(missing & values[cell]))
+        missing -= values[best]
+        chosen.add(best)
+    return chosen
 
 
 def examples(usual: int) -> int:

@@ -296,6 +296,7 @@ def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory: Any, paralle
     assert pa.Table.from_batches(batches) == ds.scan().to_table()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("columns", [["id"], None])
 @pytest.mark.parametrize("limit", [None, 500])
 def test_batches_of_a_filter_have_at_most_the_rows_that_are_asked_for(tmp_path: Path, columns: list[str] | None, limit: int | None) -> None:

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.spark_session import worker_environment
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "text_search" / "text_search.py"
 
 
+@pytest.mark.slow
 def test_the_documentation_is_searched_by_words_by_meaning_and_by_both(tmp_path: Path) -> None:
     environment = {**os.environ, **worker_environment()}
     done = subprocess.run(

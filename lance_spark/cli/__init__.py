@@ -1,1 +1,1 @@
-"""The command line: `lance-spark COMMAND` or `python -m lance_spark COMMAND`. One file for each command."""
+"""The command line: `lance-spark COMMAND` or `python -m lance_spark COMMAND`. One file for each command, and one for all operations."""

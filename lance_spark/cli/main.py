@@ -11,27 +11,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from lance_spark.cli import (
-    cleanup,
-    compact,
-    count,
-    head,
-    history,
-    info,
-    inspect,
-    jar,
-    namespace,
-    restore,
-    schema,
-    sql,
-    tags,
-    verify,
-    warm,
-)
+from lance_spark.cli import count, head, info, inspect, jar, namespace, operations, schema, sql, warm
 from lance_spark.errors import LanceError, one_line
 from lance_spark.version import __version__
 
-_COMMANDS = (info, schema, head, count, history, inspect, verify, tags, restore, compact, cleanup, namespace, sql, jar, warm)
+_COMMANDS = (info, schema, head, count, inspect, operations, namespace, sql, jar, warm)
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 """Exit codes: that of argparse, and 128 plus the number of the signals SIGINT and SIGPIPE, as in shells."""
 
@@ -60,7 +44,7 @@ def main(words: Sequence[str] | None = None, prog: str = "lance-spark") -> int:
 
 
 def _run(words: Sequence[str] | None, prog: str) -> int:
-    parser = _parser(prog)
+    parser = program(prog)
     if not (sys.argv[1:] if words is None else words):
         parser.print_help(sys.stderr)
         return _ERROR
@@ -76,7 +60,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_ERROR, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def program(prog: str) -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = _Parser(
         prog=prog,
         description="Look at Lance tables and keep them in order.",

@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
 
 
 def _id(text: str) -> Names:
-    from lance_spark.namespace.protocol import parse_id
+    from lance_spark.options.values import parse_id
 
     try:
         return parse_id(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,20 @@ def print_rows(rows: pa.Table, as_json: bool) -> None:
     is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     numbers = frozenset(header for header, t in zip(headers, rows.schema.types) if any(of(t) for of in is_number))
     print(Table(headers, list(zip(*cells)), right=numbers))
+
+
+def print_table(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows side by side, under the names of the columns, whose types are those of Spark."""
+    numbers = frozenset(name for name, kind in columns.items() if kind in ("bigint", "double"))
+    cells = [[_cell(value) for value in row] for row in rows]
+    print(Table(list(columns), cells, right=numbers))
+
+
+def _cell(value: Any) -> str:
+    """A value as one line of text."""
+    if value is None:
+        return "null"
+    return value if isinstance(value, str) else json.dumps(_plain(value), default=_text)
 
 
 def _plain(value: Any) -> Any:

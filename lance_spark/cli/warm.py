@@ -1,74 +1,85 @@
-"""`warm`: compiled kernels, for images."""
+"""`warm`: compiled kernels and planner classes, for images and clusters."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import tempfile
 import time
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from lance_spark.cli.arguments import add_json
 from lance_spark.cli.output import print_json
-from lance_spark.dataset import Dataset
-
-_ROWS = 5000
-"""More than one chunk of values, so that the code for several chunks is compiled too."""
-_VERSIONS = ("2.2", "2.1", "2.0")
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.kernels.target import PERMISSION, compile_for_usual
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's."""
-    text = "precompile the kernels for common types, so that the first query does not wait for them"
+    text = "precompile what reads, writes, changes, indexes and searches need, so that the first query does not wait for it"
     parser = commands.add_parser("warm", help=text, description=f"{text[0].upper()}{text[1:]}. Images call it after the installation.")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--check", action="store_true", help="only list what would still be compiled; exit code 1 if there is any")
+    which.add_argument("--out", metavar="FILE", help="also write the code into a .tar.gz, for spark.archives and LANCE_SPARK_KERNELS")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write and read tables that need the kernels."""
+    """Compile what is missing, or list it."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        raise InvalidOptionError("NUMBA_DISABLE_JIT is set, with which nothing is compiled; unset it")
+    return _check(arguments) if arguments.check else _warm(arguments)
+
+
+def _warm(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
+    if "numba" not in sys.modules:
+        compile_for_usual()
+    os.environ.pop(PERMISSION, None)  # an image may set it for all processes but this one
+    from lance_spark.cli.warm_work import work
+    from lance_spark.kernels.warmed import asked, keep_list, pack
+
     with tempfile.TemporaryDirectory() as folder:
-        for version in _VERSIONS:
-            dataset = Dataset.write(f"{folder}/{version}.lance", _common_types(), data_storage_version=version)
-            dataset.scan().to_table()
-            dataset.take([5, 70, 4000])
+        work(folder)
+    compiled = asked()
+    folder_kept = keep_list(compiled)
+    if arguments.out:
+        pack(compiled, arguments.out)
+    planner = _warm_planner()
     seconds = time.perf_counter() - start
     if arguments.json:
-        print_json({"seconds": round(seconds, 3)})
-    else:
-        print(f"ready after {seconds:.1f} s")
+        print_json({"seconds": round(seconds, 3), "kernels": len(compiled), "folder": str(folder_kept or ""), "planner": planner})
+        return 0
+    print(f"ready after {seconds:.1f} s: {len(compiled)} kernels, {f'kept in {folder_kept}' if folder_kept else 'no folder keeps them'}")
+    print(f"planner: {planner}")
     return 0
 
 
-def _common_types() -> pa.Table:
-    """Numbers, times, strings, lists, vectors and structs, with and without nulls."""
-    rng = np.random.default_rng(0)
-    rows, nulls = range(_ROWS), rng.random(_ROWS) < 0.1
-    small, large = rng.integers(0, 1000, _ROWS), rng.integers(0, 10**15, _ROWS)
-    words = [f"some text with the number {n} in it" for n in large]
-    return pa.table(
-        {
-            "id": rows,
-            "run": [i // 100 for i in rows],
-            "tinyint": small.astype("int8"),
-            "int": small.astype("int32"),
-            "long": pa.array(large, mask=nulls),
-            "double": pa.array(rng.standard_normal(_ROWS), mask=nulls),
-            "float": rng.standard_normal(_ROWS).astype("float32"),
-            "boolean": pa.array(small < 500, mask=nulls),
-            "label": [f"label {n % 20}" for n in small],
-            "kind": [f"kind {i % 3}" if i % 7 else None for i in rows],
-            "text": pa.array(words, mask=nulls),
-            "binary": pa.array(words).cast(pa.binary()),
-            "date": pa.array(small.astype("int32"), mask=nulls).cast(pa.date32()),
-            "timestamp": pa.array(large, pa.timestamp("us", "UTC")),
-            "decimal": pa.array(large).cast(pa.decimal128(19, 0)),
-            "list": pa.array([None if i % 9 == 0 else [i, None][: i % 3] for i in rows], pa.list_(pa.int64())),
-            "tags": [[f"tag {n}" for n in range(i % 4)] for i in rows],
-            "vector": pa.FixedSizeListArray.from_arrays(pa.array(rng.standard_normal(_ROWS * 8).astype("float32")), 8),
-            "struct": pa.StructArray.from_arrays([pa.array(small, mask=nulls), pa.array(words)], ["number", "text"]),
-        }
-    )
+def _warm_planner() -> str:
+    """Have the planner's classes compiled and kept, if the package has none. Returns what has become of them."""
+    try:
+        from lance_spark.spark.jvm.install import keep_planner
+
+        return "its classes are in the user's cache folder" if keep_planner() else "its classes are in the package"
+    except ModuleNotFoundError:
+        return "Spark is not installed"
+    except UnsupportedFeatureError as e:
+        return str(e)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from lance_spark.kernels.warmed import listed
+
+    kernels = listed()
+    missing = [] if kernels is None else [one for one in kernels if one.file() is None]
+    if arguments.json:
+        print_json({"warmed": kernels is not None, "missing": [str(one) for one in missing]})
+    elif kernels is None:
+        print("all kernels would be compiled: there is no list of `lance-spark warm` of this version")
+    else:
+        for one in missing:
+            print(f"would be compiled: {one}")
+        print(f"{len(kernels) - len(missing)} of {len(kernels)} kernels are compiled")
+    return 1 if kernels is None or missing else 0

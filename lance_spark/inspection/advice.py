@@ -8,7 +8,8 @@ from lance_spark.display.words import counted, number, percent, size
 from lance_spark.errors import LanceError
 from lance_spark.inspection.listing import OTHER
 from lance_spark.inspection.usage import Area, ColumnUse, IndexUse
-from lance_spark.table.compaction.compaction import COMPACTION, Proposal, proposal
+from lance_spark.table.compaction.compaction import COMPACTION
+from lance_spark.table.compaction.optimize import Proposal, proposal
 from lance_spark.table.versions.snapshot import Snapshot
 
 _PLANNED = 10_000

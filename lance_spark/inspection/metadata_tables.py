@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,14 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.display.words import nearest
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import InvalidOptionError, TableNotFoundError
 from lance_spark.inspection.gather import inspect
 from lance_spark.metadata.fragment import DataFile
+from lance_spark.storage.store import Store
 from lance_spark.table.indexes.describe import list_indices
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import history, newest_first, transaction_of
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, latest_version
 
 Row = Sequence[Any]
 _TIME = pa.timestamp("us", "UTC")
@@ -104,6 +106,24 @@ def _branches(snapshot: Snapshot) -> Iterable[Row]:
         yield (b.name, b.parent_branch, b.parent_version, datetime.fromtimestamp(b.created_at, UTC))
 
 
+def _refs(snapshot: Snapshot) -> Iterable[Row]:
+    root = snapshot.root
+    yield (refs.MAIN, "branch", None, _newest(root), None)
+    for _, b in sorted(refs.branches(root).items()):
+        newest = _newest(root.at(f"{root.uri}/{refs.branch_folder(b.name)}"))
+        yield (b.name, "branch", b.name, newest, datetime.fromtimestamp(b.created_at, UTC))
+    for _, t in sorted(refs.tags(root).items()):
+        created = None if t.created_at is None else datetime.fromisoformat(t.created_at)
+        yield (t.name, "tag", t.branch, t.version, created)
+
+
+def _newest(store: Store) -> int | None:
+    """The latest version of a branch; None if its files are gone."""
+    with contextlib.suppress(TableNotFoundError):
+        return latest_version(store)[0]
+    return None
+
+
 _HISTORY = MetadataTable(
     {"version": pa.int64(), "timestamp": _TIME, "operation": pa.string(), "message": pa.string(), "properties": _PROPERTIES}, _history
 )
@@ -157,6 +177,9 @@ METADATA_TABLES: Mapping[str, MetadataTable] = {
     ),
     "branches": MetadataTable(
         {"name": pa.string(), "parent_branch": pa.string(), "parent_version": pa.int64(), "created_at": _TIME}, _branches
+    ),
+    "refs": MetadataTable(
+        {"name": pa.string(), "type": pa.string(), "branch": pa.string(), "version": pa.int64(), "created_at": _TIME}, _refs
     ),
 }
 """By name. Sizes are in bytes; a size that the manifest does not record is null."""

@@ -1,4 +1,4 @@
-"""The decorator for loops that touch every value: numba, cached on disk if numba finds a writable directory.
+"""The decorator for loops that touch every value: numba, whose code is kept on disk (see `store`).
 
 numba is imported by the first call of a kernel, since importing it takes longer than many tasks.
 """
@@ -11,6 +11,8 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
+from lance_spark.kernels.source_digest import Source
+
 F = TypeVar("F", bound=Callable[..., Any])
 _ANY_ORDER = frozenset({"reassoc", "contract"})
 """LLVM's names of what a sum in any order permits. NaN and infinity remain what they are."""
@@ -22,20 +24,20 @@ def kernel(function: F) -> F:
     Kernels have no bounds checks: every index must be checked before the call, or in the loop, which then returns a status. Set
     NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
-    return cast(F, _Kernel(function, frozenset()))
+    return cast(F, Kernel(function, frozenset()))
 
 
 def summing(function: F) -> F:
     """As `kernel`, for sums of floats in any order: the processor adds several numbers at once. Last digits may differ between machines."""
-    return cast(F, _Kernel(function, _ANY_ORDER))
+    return cast(F, Kernel(function, _ANY_ORDER))
 
 
-class _Kernel:
+class Kernel:
     """A function that is compiled on its first call. Two threads may both prepare it, which numba allows."""
 
     def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._relaxed = function, relaxed
+        self.source = Source(function, relaxed)
 
     def __call__(self, *arguments: Any) -> Any:
         return self._compiled(*arguments)
@@ -47,17 +49,20 @@ class _Kernel:
             from numba.core import config
 
         settings: Any = config  # its attributes are created at import
-        compiled: Any = numba.njit(nogil=True, fastmath=set(self._relaxed))(self._function)
+        source = self.source
+        compiled: Any = numba.njit(nogil=True, fastmath=set(source.relaxed))(source.function)
         if settings.DISABLE_JIT:
             return cast(Callable[..., Any], compiled)
-        compiled.compile = _no_collection()(compiled.compile)
-        # The cache does not distinguish code with bounds checks, so such code is cached only in a separate folder (NUMBA_CACHE_DIR).
-        if not settings.BOUNDSCHECK or bool(settings.CACHE_DIR):
-            from lance_spark.kernels.cache import LockedCache
+        from lance_spark.kernels.store import KernelStore
 
-            # There may be no writable place for the cache, as in a zip import with a read-only home.
-            with contextlib.suppress(RuntimeError):
-                compiled._cache = LockedCache(self._function)
+        compiled._cache = store = KernelStore(source)
+        compile_numbas = compiled.compile
+
+        def compile_kept(sig: Any) -> Any:
+            with _no_collection(), store.compiling():
+                return compile_numbas(sig)
+
+        compiled.compile = compile_kept
         return cast(Callable[..., Any], compiled)
 
     @property

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lance_spark.arrow.split_block import BLOCK_BYTES, hashes, insert, to_bytes
 from lance_spark.arrow.types import is_bytes
 from lance_spark.metadata.operations import InsertedKeys
-from lance_spark.schema.field_messages import primary_key_position
+from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema
 
 ITEMS, PROBABILITY, BLOCKS = 8192, 0.00057, 1024
@@ -29,12 +29,6 @@ _EXACT_BITS = 16
 """How much of a hash is kept where hashes are listed; it bounds their number."""
 _EVERY_KEY = 0
 """The only hash where a key has no bytes to compare, such as a list: it conflicts with itself."""
-
-
-def primary_key(schema: Schema) -> tuple[Field, ...]:
-    """The fields of the table's unenforced primary key, in its order; empty if there is none."""
-    found = [(position or 2**32, f.id, f) for f in schema.walk() if (position := primary_key_position(f)) is not None]
-    return tuple(f for _, _, f in sorted(found, key=lambda entry: entry[:2]))
 
 
 def primary_key_in(schema: Schema, condition: str) -> tuple[Field, ...]:

@@ -115,6 +115,8 @@ class Manifest:
     `timestamp` is in nanoseconds since 1970, UTC. `data_format` is the storage version, such as "2.1"; if the writer left it out, it is
     derived from the files. `transaction` is the serialised inline transaction. `dictionaries` are the bytes before all messages, which
     `Field.dictionary` of a 0.1 table refers to by position in the manifest file. `numbered` is None in manifests of other writers.
+    `unknown`, `unknown_of_format` and `unknown_of_indexes` are the unknown fields of the message, of its storage format and of the index
+    section.
     """
 
     version: int
@@ -139,6 +141,8 @@ class Manifest:
     dictionaries: bytes = b""
     unknown: bytes = b""
     numbered: NumberedWrites | None = None
+    unknown_of_format: bytes = b""
+    unknown_of_indexes: bytes = b""
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -290,9 +294,11 @@ def _read(data: bytes, end: int, message: pb.Manifest, spans: np.ndarray, name: 
     reading = Reading()
     starts = [end]
     indexes: tuple[IndexMetadata, ...] = ()
+    unknown_of_indexes = b""
     if message.HasField("index_section"):
         section = _block(data, message.index_section, pb.IndexSection, "index section")
         indexes = tuple(read_index(i, Reading()) for i in section.indices)
+        unknown_of_indexes = reading.rest(section)
         starts.append(message.index_section)
     transaction, transaction_at = _transaction(data, message)
     starts.append(transaction_at)
@@ -331,6 +337,8 @@ def _read(data: bytes, end: int, message: pb.Manifest, spans: np.ndarray, name: 
         dictionaries=data[: min(starts)] if any(f.dictionary for f in schema.walk()) else b"",
         unknown=reading.rest(message),
         numbered=read_numbered_writes(message),
+        unknown_of_format=reading.rest(message.data_format),
+        unknown_of_indexes=unknown_of_indexes,
     )
 
 
@@ -371,6 +379,7 @@ def serialise(manifest: Manifest) -> bytes:
     if manifest.max_fragment_id is not None:
         message.max_fragment_id = manifest.max_fragment_id
     message.next_row_id = manifest.next_row_id
+    message.data_format.MergeFromString(manifest.unknown_of_format)
     message.data_format.file_format, message.data_format.version = manifest.file_format, manifest.data_format
     message.config.update(manifest.config)
     message.table_metadata.update(manifest.table_metadata)
@@ -394,8 +403,9 @@ def serialise(manifest: Manifest) -> bytes:
         out.extend(LENGTH.pack(len(content)) + content)
         return position
 
-    if manifest.indexes:
+    if manifest.indexes or manifest.unknown_of_indexes:
         section = pb.IndexSection()
+        section.MergeFromString(manifest.unknown_of_indexes)
         for index in manifest.indexes:
             write_index(index, section.indices.add())
         message.index_section = put(section.SerializeToString())

@@ -31,11 +31,11 @@ from lance_spark.namespace.directory_tables import DEREGISTERED, RESERVED, State
 from lance_spark.namespace.manifest_rows import (
     below,
     children,
+    described,
     find,
     is_location,
     location_of,
     object_id,
-    properties_of,
     to_metadata,
 )
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
@@ -72,11 +72,14 @@ class DirectoryNamespace(Namespace):
         return children(self._with_namespace(names), names, NAMESPACE)
 
     def describe_namespace(self, id: Id = ()) -> dict[str, str]:
-        """The properties of a namespace; those of the root are the table metadata of `__manifest`. Raises NamespaceNotFoundError."""
+        """The properties of a namespace; those of the root are the table metadata of `__manifest`. Raises NamespaceNotFoundError.
+
+        Those of a partition have its values, too: `partition.<field>`.
+        """
         names = names_of(id)
         table = self._with_namespace(names)
         row = find(table, names) if names else None
-        return properties_of(row) if row else dict(table.metadata)
+        return described(table, row) if row else dict(table.metadata)
 
     def create_namespace(self, id: Id, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace in one that exists. Raises NamespaceNotFoundError for the parent, and NamespaceAlreadyExistsError."""
@@ -307,14 +310,15 @@ class DirectoryNamespace(Namespace):
 
     def _by_row(self, names: tuple[str, ...]) -> TableDescription | None:
         """The table in a row of `__manifest`, which is not that of a listed folder."""
-        row = find(open_manifest(self.root), names) if self.has_manifest else None
+        table = open_manifest(self.root) if self.has_manifest else ManifestTable(self.root)
+        row = find(table, names)
         if row is None or row["object_type"] != TABLE:
             return None
         if self._is_listed(names, row):
             return None
         folder = location_of(row)
         declared = state_of(self.root, folder) is State.DECLARED
-        return TableDescription(self._uri(folder), properties=properties_of(row), is_only_declared=declared)
+        return TableDescription(self._uri(folder), properties=described(table, row), is_only_declared=declared)
 
     def _not_found(self, names: tuple[str, ...]) -> TableNotFoundError:
         return TableNotFoundError(f"{self.root.uri}: there is no table {shown(names)}")

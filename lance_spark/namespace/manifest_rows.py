@@ -10,9 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.namespace.manifest_table import FOLDER, ManifestTable
+from lance_spark.namespace.manifest_table import FOLDER, SCHEMA, ManifestTable
 from lance_spark.namespace.protocol import DELIMITER
 from lance_spark.storage.location import can_be_path
+
+PARTITION_SPEC, PARTITION_FIELD = "partition_spec_v", "partition_field_"
+"""What the keys of the specs of a partitioned namespace, and the columns of its partition values in the published form, begin with."""
+PARTITION_VALUE = "partition."
+"""What the properties with the partition values of a namespace or table begin with; the name of the field follows."""
+_PINS = ("read_version", "read_branch", "read_tag")
 
 
 def object_id(names: Sequence[str]) -> str:
@@ -65,6 +71,25 @@ def properties_of(row: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
         raise CorruptFileError(f"the metadata of {row['object_id']!r} in __manifest is not a JSON object of strings: {str(text)[:60]!r}")
     return properties
+
+
+def described(table: ManifestTable, row: Mapping[str, Any]) -> dict[str, str]:
+    """The properties in a row, and its partition values as text if the namespace is partitioned."""
+    properties = properties_of(row)
+    if not any(key.startswith(PARTITION_SPEC) for key in table.metadata):
+        return properties
+    for f in table.rows.schema:
+        value = row.get(f.name)
+        if value is not None and f.name not in SCHEMA.names and f.name not in _PINS:
+            properties[PARTITION_VALUE + f.name.removeprefix(PARTITION_FIELD)] = _as_text(value, f.type)
+    return properties
+
+
+def _as_text(value: Any, t: pa.DataType) -> str:
+    """The value as Arrow casts it to text; bytes in hexadecimal digits."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(pa.scalar(value, t).cast(pa.string()).as_py())
 
 
 def location_of(row: Mapping[str, Any]) -> str:

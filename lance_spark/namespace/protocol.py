@@ -7,8 +7,6 @@ the root; `[]` is the root namespace.
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -215,25 +213,6 @@ def names_of(id: Id, least: int = 0) -> tuple[str, ...]:
     if len(names) < least:
         raise InvalidOptionError("the id is empty: it refers to the root namespace, which always exists and is not a table")
     return names
-
-
-_DOTS = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*$)")
-"""Dots outside of backticks."""
-
-
-def parse_id(text: str) -> tuple[str, ...]:
-    """The names of an id in text: `a.b.c`, with backticks around names that have dots, or a JSON list. Raises ValueError."""
-    expected = ValueError('names separated by dots, such as a.b.`c.d`, or a JSON list, such as ["a","b","c.d"]')
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except (ValueError, RecursionError):
-            raise expected from None
-    else:
-        names = [part[1:-1] if part[:1] == part[-1:] == "`" else part for part in _DOTS.split(text.strip())]
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise expected
-    return tuple(names)
 
 
 def is_name(text: str) -> bool:

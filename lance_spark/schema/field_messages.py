@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import file_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields
 from lance_spark.errors import CorruptFileError
-from lance_spark.schema.schema import NO_METADATA, PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
+from lance_spark.schema.primary_key import primary_key_position
+from lance_spark.schema.schema import NO_METADATA, Field, Schema
 
 TOP_LEVEL = -1
 """The parent id of a top-level field."""
@@ -147,13 +148,3 @@ def _encoding(logical_type: str) -> pb.Encoding:
     if kind in ("string", "large_string", "binary", "large_binary", "json", "blob"):
         return pb.VAR_BINARY
     return pb.DICTIONARY if kind == "dict" else pb.PLAIN
-
-
-def primary_key_position(field: Field) -> int | None:
-    """The position of the field in the unenforced primary key, from 1; 0 for the order of the schema, None if it is not in the key."""
-    if not field.metadata:
-        return None
-    position = field.metadata.get(PRIMARY_KEY_POSITION, b"")
-    if position.isdigit() and len(position) <= 10 and int(position) < 2**32:
-        return int(position)
-    return 0 if field.metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes") else None

@@ -138,7 +138,8 @@ def logical_type(t: pa.DataType, name: str) -> str:
     if pa.types.is_fixed_size_binary(t):
         return f"fixed_size_binary:{t.byte_width}"
     if pa.types.is_dictionary(t):
-        return f"dict:{logical_type(t.value_type, name)}:{logical_type(t.index_type, name)}:{str(t.ordered).lower()}"
+        # The conversion table of the specification has no ordered dictionaries, and pylance appends to no table with one.
+        return f"dict:{logical_type(t.value_type, name)}:{logical_type(t.index_type, name)}:false"
     if pa.types.is_struct(t):
         return "struct"
     if pa.types.is_map(t):

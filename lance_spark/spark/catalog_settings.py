@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
 from lance_spark.spark.again import NEVER, Asked
-from lance_spark.spark.options.known import NAMESPACE, STORAGE, ReadOptions, SparkWriteOptions, hidden, is_of_new_table
+from lance_spark.spark.options.given import hidden
+from lance_spark.spark.options.known import is_of_new_table, parse_options
+from lance_spark.spark.options.place import NAMESPACE, STORAGE
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import namespace_of, store_of
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.storage.store import Store
 
 _BRANCH = "branch_"
@@ -87,23 +91,23 @@ class Catalog:
     @property
     def namespace(self) -> Namespace:
         """The namespace."""
-        return namespace_of(ReadOptions.parse(self.source_options(["-"])))
+        return namespace_of(parse_options(ReadOptions, self.source_options(["-"])))
 
     def check(self) -> None:
         """Raise InvalidOptionError for settings that are unknown or invalid."""
-        SparkWriteOptions.parse(self.new_table_options)
+        parse_options(SparkWriteOptions, self.new_table_options)
         self.own_id(())
-        namespace_of(ReadOptions.parse(self.source_options(["-"])))
+        namespace_of(parse_options(ReadOptions, self.source_options(["-"])))
 
     def store(self, id: Sequence[str]) -> Store:
         """The folder of a table. Raises TableNotFoundError; a table that is only declared has a folder."""
         with contextlib.suppress(NamespaceNotFoundError):
-            return store_of(ReadOptions.parse(self.source_options(id)))
+            return store_of(parse_options(ReadOptions, self.source_options(id)))
         raise TableNotFoundError(f"there is no table {shown(id)}")
 
     def at(self, location: str) -> Store:
         """The folder at a location, with the storage options of the catalog."""
-        return store_of(ReadOptions.parse({**self.storage, "path": location}))
+        return store_of(parse_options(ReadOptions, {**self.storage, "path": location}))
 
 
 def is_path(id: Sequence[str]) -> bool:

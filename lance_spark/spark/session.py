@@ -24,10 +24,11 @@ from lance_spark.errors import (
 )
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.jvm.warning import warn
-from lance_spark.spark.opened import open_version
-from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.protocol import Command
+from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.stopped import check_running
 from lance_spark.storage.location import absolute
@@ -157,7 +158,7 @@ def write(
     writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
     if mode in ("error", "ignore"):
         try:
-            there = open_version(ReadOptions.parse({**{name: str(value) for name, value in options.items()}, "path": uri}))
+            there = open_version(parse_options(ReadOptions, {**{name: str(value) for name, value in options.items()}, "path": uri}))
         except TableNotFoundError:
             # If another writer creates the table before the commit, this option makes the commit fail.
             writer = writer.option("write_mode", "create")
@@ -187,13 +188,14 @@ def last_change(spark: SparkSession) -> RowChanges | None:
     """
     if is_remote():
         raise UnsupportedFeatureError("a Spark Connect client does not know the last change; read the table's history")
+    check_running(spark, "lance_spark.last_change")
     from lance_spark.spark.jvm import install as planner  # needs py4j, which a pure Connect client lacks
 
     found = planner.last_change(spark)
     if found is None:
         return None
     text, options = found
-    return _figures(Command(**json.loads(text)), ReadOptions.parse(options))
+    return _figures(Command(**json.loads(text)), parse_options(ReadOptions, options))
 
 
 def _figures(command: Command, options: ReadOptions) -> RowChanges:

@@ -9,6 +9,7 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import Schema
 from lance_spark.spark.columns.types import stored
+from lance_spark.spark.stopped import named
 from lance_spark.table.changes.alter import AlterColumn, alter_columns
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.write.options import WriteOptions
@@ -35,7 +36,7 @@ def _in_arrow(type: str | DataType, schema: Schema, column: str) -> pa.DataType:
     """The Arrow type of a Spark type; fixed-size lists keep their size. Raises UnsupportedFeatureError for a type that Arrow lacks."""
     old = schema.resolve_field(column)[-1]
     sizes = {"c": old.type.list_size} if pa.types.is_fixed_size_list(old.type) else {}
-    wanted = DataType.fromDDL(type) if isinstance(type, str) else type
+    wanted = named(type)
     new = stored(StructType([StructField("c", wanted)]), sizes).field(0)
     declared = {(key, value) for key, value in (new.metadata or {}).items() if key.endswith(DECLARED)}
     if declared - old.metadata.items():

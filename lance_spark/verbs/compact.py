@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lance_spark.errors import by_name_from_now
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.compaction.cluster import cluster
 from lance_spark.table.compaction.clustered import Clustering, ClusteringMetrics
-from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions, proposal
-from lance_spark.table.compaction.optimize import CompactionMetrics, optimize
+from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions
+from lance_spark.table.compaction.optimize import CompactionMetrics, optimize, proposal
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
@@ -54,16 +55,25 @@ class Optimizer:
         """Rewrite only fragments with a row for which `condition` is true."""
         return replace(self, _condition=condition)
 
+    @by_name_from_now(
+        "materialize_deletions",
+        "materialize_deletions_threshold",
+        "max_bytes_per_file",
+        "drop_index_coverage",
+        "defer_index_remap",
+        "progress",
+        after=2,
+    )
     def executeCompaction(
         self,
         target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        *,
         materialize_deletions: bool = COMPACTION.materialize_deletions,
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
         max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
         drop_index_coverage: bool = COMPACTION.drop_index_coverage,
         defer_index_remap: bool = COMPACTION.defer_index_remap,
         progress: bool | None = None,
-        *,
         max_source_fragments: int | None = None,
         max_source_rows: int | None = None,
         max_source_bytes: int | None = None,
@@ -99,11 +109,12 @@ class Optimizer:
         target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
         **noted: Any,
     ) -> ClusteringMetrics:
-        """Cluster the table by columns, at most four (none: those of the last time), so that filters on any of them read few rows.
+        """Write rows anew so that those with near values of the columns are near each other, and filters on any of them read few rows.
 
-        Rows follow one another along a Hilbert curve, which reads fewer than a Z-order. Only fragments that are not clustered yet are
-        written anew, or all with `full`. Indexes follow in the same commit, and columns without an index get zone maps.
-        Raises CommitConflictError if other writers have changed the fragments meanwhile; nothing is changed then.
+        There are at most four columns (none: those of the last time). Rows follow one another along a Hilbert curve, which reads fewer
+        than a Z-order. Only fragments that are not clustered yet are written anew, or all with `full`. Indexes follow in the same commit,
+        and columns without an index get zone maps. Raises CommitConflictError if other writers have changed the fragments meanwhile;
+        nothing is changed then.
 
         Examples:
             >>> import random

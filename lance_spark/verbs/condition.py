@@ -20,6 +20,7 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
 from lance_spark.predicate.tree import Call, Cast, Column, Expression, Literal, walk
 from lance_spark.schema.schema import Schema
+from lance_spark.spark.stopped import check_started
 from lance_spark.table.versions.snapshot import Snapshot
 
 Condition = str | SparkColumn
@@ -37,6 +38,7 @@ def as_column(condition: Condition) -> SparkColumn:
     check_type("a condition or value", condition, (str, SparkColumn), "SQL text, such as '1' or 'id + 1', or a Column, such as F.lit(1)")
     if not isinstance(condition, str):
         return condition
+    check_started()
     session = None if is_remote() else SparkSession.getActiveSession()
     if session is None:
         return F.expr(f"({condition}\n)")  # Spark accepts no alias in parentheses; a comment ends with the line

@@ -10,11 +10,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
-from lance_spark.spark.options.known import SparkWriteOptions, is_of_columns, main_name
+from lance_spark.options.field import used
+from lance_spark.spark.options.known import is_of_columns, main_name, parse_options
+from lance_spark.spark.options.write import OF_EACH_WRITE, SparkWriteOptions
+from lance_spark.spark.stopped import named
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.options import DESCRIBED
+from lance_spark.table.write.options import NOTED, WriteOptions
 from lance_spark.table.write.target import Mode
 from lance_spark.verbs.target import PLACE, Target, is_of_place, locating, named_target
 
@@ -37,8 +40,7 @@ class Creation:
         """The definition with one more column. Raises ValueError for a duplicate name."""
         if name.lower() in {known.lower() for known in self.schema.names}:
             raise ValueError(f"column {name!r} is duplicated")
-        kind = DataType.fromDDL(data_type) if isinstance(data_type, str) else data_type
-        return replace(self, schema=StructType([*self.schema.fields, StructField(name, kind, nullable)]))
+        return replace(self, schema=StructType([*self.schema.fields, StructField(name, named(data_type), nullable)]))
 
 
 def create(creation: Creation) -> Target:
@@ -49,7 +51,7 @@ def create(creation: Creation) -> Target:
     """
     if not creation.schema.fields:
         raise ValueError("a table needs at least one column: .addColumn(name, type) or .addColumns(schema)")
-    options = SparkWriteOptions.parse(_of_write(creation.options))
+    options = parse_options(SparkWriteOptions, _of_write(creation.options))
     options = replace(options, write=replace(options.write, config=dict(creation.config)))
     target = _place(creation)
     there = _latest(target)
@@ -70,8 +72,9 @@ def create(creation: Creation) -> Target:
 
 def _of_write(options: Mapping[str, str]) -> dict[str, str]:
     """The options of the write. Raises InvalidOptionError for those that do not apply to a table without rows."""
-    applicable = {o.name for o in DESCRIBED.values() if o.noted or (o.of_tables and not o.of_files)}
-    SparkWriteOptions.parse(options)
+    of_tables = [name for name in used(WriteOptions, "new table") if name not in OF_EACH_WRITE]
+    applicable = {*NOTED, *of_tables}
+    parse_options(SparkWriteOptions, options)
     for key in options:
         known = main_name(key) in applicable or is_of_columns(key) or is_of_place(key)
         if not known:

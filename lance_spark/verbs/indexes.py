@@ -18,12 +18,15 @@ class IndexVerbs:
 
     _target: Target
 
-    def createIndex(self, column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> int:
+    def createIndex(
+        self, column: str, kind: str, name: str | None = None, replace: bool = False, train: bool = True, **parameters: Any
+    ) -> int:
         """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER, JSON, INVERTED or
         MINHASHLSH; or of vectors: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ, which are trained first.
 
         The tasks build a segment each, from some fragments. The default name is the column's with "_idx", and a number if an index of
-        another kind or column has that name. An existing index of the name is an error unless `replace` is true. For parameters
+        another kind or column has that name. An existing index of the name is an error unless `replace` is true. Without `train`, it
+        covers no rows until `optimizeIndices`. For parameters
         see `Dataset.create_scalar_index` and `Dataset.create_index`. Returns the new version.
 
         Examples:
@@ -35,7 +38,7 @@ class IndexVerbs:
             ['id_idx']
         """
         noted = given({key: parameters.pop(key) for key in (*NOTED, "properties") if key in parameters}).noted
-        new = NewIndex(column, kind, name, replace, True, parameters)
+        new = NewIndex(column, kind, name, replace, train, parameters)
         return create_index(self._executors(), self._target.latest(), new, noted).version
 
     def dropIndex(self, name: str, **noted: Any) -> int:
@@ -45,12 +48,12 @@ class IndexVerbs:
     def optimizeIndices(
         self, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False, **noted: Any
     ) -> int:
-        """Extend indexes (None: all) to the fragments that they do not cover; see `Dataset.optimize`. Returns the latest version."""
+        """Extend indexes to the fragments that they do not cover, all or some; see `Dataset.optimize`. Returns the latest version."""
         how = Optimization(num_indices_to_merge, index_names, retrain)
         return optimize_indices(self._executors(), self._target.latest(), how, given(noted).noted).version
 
     def listIndices(self) -> Indexes:
-        """The segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
+        """List the segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
         return list_indices(self._target.latest())
 
     def indexStatistics(self, name: str) -> dict[str, Any]:

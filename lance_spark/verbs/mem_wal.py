@@ -14,7 +14,7 @@ class LogVerbs:
     _target: Target
 
     def mergeMemWal(self, commit_message: str | None = None) -> list[MergedSsTable]:
-        """Merge the generations of rows that the write-ahead log has flushed into the table, oldest first, each in one commit.
+        """Merge what the write-ahead log has flushed into the table, each generation in one commit, the oldest first.
 
         The log's writers can go on; what they have not flushed yet stays in the log. A generation is in the driver's memory while tasks
         look for its keys in the table and change its rows. Returns what was merged. See docs/mem-wal.md.

@@ -13,9 +13,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.spark.columns.types import to_spark
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.protocol import identified
-from lance_spark.spark.read.reader import LanceReader
-from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.read.opened import open_version
+from lance_spark.spark.read.search import SearchRead
 from lance_spark.storage.location import absolute
 from lance_spark.table.search.hybrid_query import RRF_K
 from lance_spark.table.search.nearest import DEFAULT_K
@@ -128,18 +131,20 @@ class Search:
         given = {"nearest": request.nearest, "fullTextQuery": request.full_text_query, "hybrid": request.hybrid}
         options = {name: json.dumps(value, default=_plain) for name, value in given.items() if value is not None}
         options |= {"prefilter": str(request.prefilter).lower(), "fast_search": str(request.fast_search).lower(), **self._options}
-        options |= {**identified(place, snapshot.identity), "version": str(snapshot.version), **chosen}
-        df = self._found({**options, "path": absolute(target.uri)})
+        options |= {**place, "version": str(snapshot.version), **chosen}
+        df = self._found({**options, "path": absolute(target.uri)}, snapshot.identity)
         if df is None:
+            options = identified(options, snapshot.identity)
             df = target.spark.read.format("lance").options(**options).load(absolute(target.uri))
         return df.alias(target.alias) if target.alias else df
 
-    def _found(self, options: Mapping[str, str]) -> DataFrame | None:
-        """The rows that this process finds; None if it is not to find them. See `LanceReader.found`."""
-        spark, source = self._target.spark, LanceDataSource(options)
-        schema = source.schema()
-        rows = cast(LanceReader, source.reader(schema)).found(OnExecutors(spark, self._target.cores()))
-        return None if rows is None else spark.createDataFrame(cast(Any, rows), schema)
+    def _found(self, options: Mapping[str, str], identity: str) -> DataFrame | None:
+        """The rows that this process finds; None if it is not to find them. See `SearchRead.found`."""
+        spark = self._target.spark
+        given = parse_options(ReadOptions, options)
+        read = SearchRead(open_version(given, identity), given)
+        rows = read.found(OnExecutors(spark, self._target.cores()))
+        return None if rows is None else spark.createDataFrame(cast(Any, rows), to_spark(read.columns()))
 
     def select(self, *columns: str | Column) -> DataFrame:
         """The rows with these columns, names or expressions as in `DataFrame.select`. Only the columns that they need are read."""

@@ -10,9 +10,13 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, logged
+from lance_spark.options.field import used
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
-from lance_spark.spark.options.known import STORAGE, ReadOptions, storage_options
+from lance_spark.spark.options.given import storage_options
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.place import STORAGE
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.protocol import identified
 from lance_spark.spark.stopped import check_running, is_stopped
 from lance_spark.storage.location import absolute, of_hadoop
@@ -26,7 +30,7 @@ from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NOTED, WriteOptions
 
 T = TypeVar("T")
-_PLACE = ("branch", "allow_other_stores", "verify_checksums", "mem_wal")
+_PLACE = used(ReadOptions, "place")
 PLACE = ", ".join((f"{STORAGE}*", *_PLACE))
 """The options that locate a table, for messages."""
 
@@ -38,7 +42,7 @@ def is_of_place(key: str) -> bool:
 
 def locating(options: Mapping[str, str]) -> dict[str, str]:
     """The options that locate a table, in lower case. Raises InvalidOptionError for others, which would have no effect."""
-    ReadOptions.parse(options)
+    parse_options(ReadOptions, options)
     for key in options:
         if not is_of_place(key):
             raise InvalidOptionError(f"the option {key!r} does not locate a table; expected: {PLACE}")

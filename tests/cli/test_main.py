@@ -84,6 +84,12 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
         ["history", "t", "--limit", "0"],
         ["cleanup", "t", "--retain-versions", "-1"],
         ["cleanup", "t", "--older-than", "soon"],
+        ["cleanup", "t", "--before-timestamp", "soon"],
+        ["compact", "t", "--excluded-fragment-ids", "1,x"],
+        ["compact", "t", "--materialize-deletions-threshold", "many"],
+        ["indexes", "create", "t", "a", "IVF_PQ", "--ivf-centroids", "[["],
+        ["indexes", "create", "t", "a"],
+        ["tags", "create", "t", "v", "--version", "x"],
         ["inspect", "t", "--max-files", "no"],
         ["inspect", "t", "--json", "--html", "f"],
     ],
@@ -186,8 +192,25 @@ def test_compact_joins_fragments(capsys: pytest.CaptureFixture[str], uri: str) -
     assert lance.dataset(uri).count_rows() == 30
 
 
+def test_operations_print_their_rows_and_take_values_of_each_kind(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    made = Run(capsys, ["indexes", "create", uri, "s", "INVERTED", "--no-lower-case", "--custom-stop-words", "of, the", "--json"])
+    assert made.json == [{"version": 4, "index_name": "s_idx", "fragments_indexed": 3}]
+    assert Run(capsys, ["indexes", "statistics", uri]).out.splitlines()[1].split()[:4] == ["s_idx", '["s"]', "Inverted", "3"]
+    wrong = Run(capsys, ["compact", uri, "--materialize-deletions-threshold", "5"])
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err == "lance-spark: error: materialize_deletions_threshold must be from 0 to 1, not 5.0\n"
+    assert Run(capsys, ["compact", uri, "--excluded-fragment-ids", "0,1,2"]).out == "nothing to compact in 3 fragments of version 4\n"
+    assert Run(capsys, ["cleanup", uri, "--before-timestamp", "2001-01-01", "--yes"]).out.startswith("removed 0 versions")
+    refused = Run(capsys, ["branches", "delete", uri, "dev"])
+    assert (refused.code, "Delete the branch dev?" in refused.err) == (2, True)
+    assert Run(capsys, ["branches", "delete", uri, "dev", "--yes"]).out == "deleted the branch dev\n"
+    assert Run(capsys, ["constraints", "add", uri, "c", "a > 5"]).err.startswith("lance-spark: error: ")
+
+
 def test_restore_asks_and_makes_a_version_the_latest(capsys: pytest.CaptureFixture[str], uri: str) -> None:
-    assert Run(capsys, ["restore", uri, "--yes"]).err == "lance-spark: error: say which version to restore: --version N or --tag TAG\n"
+    assert (
+        Run(capsys, ["restore", uri, "--yes"]).err == "lance-spark: error: restore needs either version (a number or a tag) or timestamp\n"
+    )
     refused = Run(capsys, ["restore", uri, "--version", "1"])
     assert (refused.code, "Restore version 1, which has 10 rows?" in refused.err) == (2, True)
     assert Run(capsys, ["restore", uri, "--version", "1", "--yes"]).out == "version 4 has the rows of version 1\n"

@@ -23,6 +23,8 @@ from lance_spark.reading.steps import Column, Steps, run
 from tests.layouts.data import written_by_pylance
 from tests.sample import examples
 
+pytestmark = pytest.mark.spec("format-document.md", "File Version")
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> bytes:

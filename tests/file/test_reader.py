@@ -15,6 +15,8 @@ from lance_spark.file.data_file import open_data_file
 from lance_spark.storage.store import Store
 from tests.layouts.data import random_array, read_rows, written_by_pylance
 
+pytestmark = pytest.mark.spec("format-document.md", "File Structure")
+
 VERSIONS = ["legacy", "2.0", "2.1", "2.2", "2.3"]
 
 
@@ -101,6 +103,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", ["2.1", "2.2", "2.3"])
 @pytest.mark.parametrize("t", TYPES, ids=str)
 def test_a_damaged_file_is_refused_or_gives_other_values_but_nothing_else(version: str, t: pa.DataType, tmp_path: Path) -> None:

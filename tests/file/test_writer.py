@@ -24,6 +24,8 @@ from lance_spark.storage.store import Store
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.sample import examples
 
+pytestmark = pytest.mark.spec("table.md", "Data Files")
+
 VERSIONS = [(2, 1), (2, 2)]
 SIZES = [0, 1, 7, 1023, 1024, 1025, 4096, 5000]
 
@@ -72,6 +74,7 @@ def assert_same(got: pa.Table, expected: pa.Table) -> None:
         assert a.equals(b) or a.to_pylist() == b.to_pylist()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("leaf", LEAVES, ids=str)
 def test_every_leaf_type_is_read_back(leaf: pa.DataType, version: tuple[int, int]) -> None:
@@ -124,6 +127,7 @@ def test_columns_of_several_pages_are_read_back(version: tuple[int, int]) -> Non
     assert_read_back(pa.Table.from_batches(batches), version)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("empties", [60, 900, 70_000, 200_000])
 @pytest.mark.parametrize("item", [pa.int32(), pa.string(), pa.bool_(), pa.dictionary(pa.int8(), pa.string())], ids=str)
@@ -185,6 +189,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: " ".join(f"{k}={v}" for k, v in o.items()))
 def test_options_in_field_metadata_round_trip(options: dict[str, str], version: tuple[int, int]) -> None:

@@ -48,6 +48,7 @@ def reversed_(values: pa.Array) -> pa.Array:
 CASES = [*((kind, name, change) for kind, name in COLUMNS for change in (with_null, as_text)), ("NGRAM", "tokens", reversed_)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("kind", "name", "change"), CASES)
 def test_a_column_with_nulls_of_another_type_or_in_another_order_is_not_used(
     kind: str, name: str, change: Change, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -79,6 +80,7 @@ def _many_fragments(values: pa.Array) -> pa.Array:
     return pa.array([struct.pack("<I", 1 << 14) + entries] * len(values), values.type)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [_every_row, _many_fragments])
 @pytest.mark.parametrize("life", ["addresses", "moved", "stable"])
 @pytest.mark.parametrize("kind", ["BITMAP", "LABEL_LIST"])

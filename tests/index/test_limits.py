@@ -60,6 +60,7 @@ def same_rows(table: Dataset) -> int:
     return used
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("page", [1, 7, 999, 4096])
 def test_a_bitmap_of_more_keys_than_stay_in_memory_is_read_in_pages(many_keys: Path, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bitmap, "_KEPT_KEYS", 100)

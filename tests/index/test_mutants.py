@@ -119,6 +119,7 @@ def flip(rng: random.Random) -> Callable[[Path], None]:
     return apply
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("change", [swapped, other_bound])
 def test_wrong_bounds_of_pages_are_noticed(indexed: Path, column: str, change: Change) -> None:

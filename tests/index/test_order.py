@@ -33,6 +33,7 @@ TYPES = {
 ARROW = {"duration": pa.duration("us"), "timestamp": pa.timestamp("us"), "decimal": pa.decimal128(25, 2), "date32": pa.date32()}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("name", TYPES)
 @given(data=st.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import lance
@@ -43,6 +44,22 @@ def test_fragments_files_indexes_tags_and_branches_are_those_of_pylance(dataset:
     [branch] = dataset.metadata_table("branches").to_pylist()
     assert (branch["name"], branch["parent_version"]) == ("side", 2)
     assert {c["path"]: c["rows"] for c in dataset.metadata_table("columns").to_pylist()} == {"a": 100, "s.x": 100, "s.y": 100}
+
+
+def test_refs_are_the_branches_with_their_latest_version_and_the_tags(dataset: Dataset) -> None:
+    on_side = lance.dataset(dataset.uri).checkout_version(("side", None))
+    on_side.delete("a < 20")
+    Dataset.open(dataset.uri, branch="side").tags.create("later", ("side", 3))
+    found = Dataset.open(dataset.uri).metadata_table("refs")
+    assert [tuple(row.values())[:4] for row in found.to_pylist()] == [
+        ("main", "branch", None, lance.dataset(dataset.uri).latest_version),
+        ("side", "branch", "side", on_side.latest_version),
+        ("first", "tag", None, 1),
+        ("later", "tag", "side", 3),
+    ]
+    assert found["created_at"].is_null().to_pylist() == [True, False, False, False]
+    shutil.rmtree(f"{dataset.uri}/tree/side")
+    assert Dataset.open(dataset.uri).metadata_table("refs")["version"].to_pylist()[:2] == [3, None]
 
 
 def test_history_and_transactions_end_with_the_version_that_is_read(dataset: Dataset) -> None:

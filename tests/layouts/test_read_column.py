@@ -49,6 +49,7 @@ def test_any_rows_of_nested_columns_are_what_pylance_wrote(version: str, data: s
     check(random_array(t, count, rng, nulls, variety), version, rng)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("structure", ["miniblock", "fullzip", "sparse"])
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

@@ -16,6 +16,8 @@ from lance_spark.metadata.deletion_file import BITMAP_FROM, parse_arrow, parse_b
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
 
+pytestmark = [pytest.mark.spec("table.md", "Deletion Files"), pytest.mark.spec("format-document.md", "Deletion")]
+
 
 @pytest.mark.parametrize(("rows", "condition", "bitmap"), [(100, "a % 7 = 3", False), (20_000, "a % 2 = 1", True)])
 def test_rows_that_pylance_deleted_are_deleted(tmp_path: Path, rows: Any, condition: Any, bitmap: Any) -> None:

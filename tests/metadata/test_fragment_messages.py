@@ -19,6 +19,8 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.fragment_messages import NO_FILE, column_bytes, counted, layouts, own_files
 from lance_spark.metadata.lazy_fragments import Fragments
 
+pytestmark = pytest.mark.spec("format-document.md", "Fragments")
+
 NUMBERS = st.integers(0, 2**32 - 1)
 
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.metadata.inserted_keys import KeyFilter, primary_key
+from lance_spark.metadata.inserted_keys import KeyFilter
 from lance_spark.metadata.operations import InsertedKeys, Update
+from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.versions.history import transaction_of
 

@@ -33,6 +33,8 @@ from lance_spark.metadata.manifest import (
 from lance_spark.schema.schema import from_arrow
 from lance_spark.table.versions.snapshot import manifest_path
 
+pytestmark = pytest.mark.spec("table.md", "Manifest")
+
 SCHEMA = from_arrow(pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.struct([("x", pa.string())]))], {"k": "v"}))
 
 FILE = DataFile("c.lance", (0,))

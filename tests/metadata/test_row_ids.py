@@ -22,6 +22,8 @@ from lance_spark.metadata.row_ids import (
     with_row_id_range,
 )
 
+pytestmark = [pytest.mark.spec("format-document.md", "Row ID sequences"), pytest.mark.spec("format-document.md", "Row ID index")]
+
 Segment = pb.U64Segment
 Array = pb.EncodedU64Array
 

@@ -19,6 +19,8 @@ from lance_spark.metadata.fragment import BasePath, DataFile, DeletionFile, Frag
 from lance_spark.metadata.transaction import OPERATIONS, Transaction, parse, serialise
 from lance_spark.schema.schema import from_arrow
 
+pytestmark = pytest.mark.spec("table.md", "Transactions")
+
 FRAGMENT = Fragment(7, (DataFile("a.lance", (0, 1), (0, 1), (2, 2), 99),), 10, DeletionFile(True, 3, 12345, 2), b"ids")
 NEW = Fragment(0, (DataFile("b.lance", (0,), (0,), (2, 1), 5, base_id=1),), 4)
 SCHEMA = from_arrow(pa.schema([pa.field("a", pa.int32(), metadata={"k": "v"}), ("s", pa.list_(pa.string()))], metadata={"m": b"1"}))

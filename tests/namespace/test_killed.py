@@ -16,6 +16,7 @@ from lance.namespace import DirectoryNamespace, ListTablesRequest
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
+from tests.sample import by_turns
 from tests.table.crash import OF_NAMESPACES
 
 ROWS = pa.table({"a": [1, 2, 3]})
@@ -36,14 +37,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     return root
 
 
-def killed(name: str, template: str, tmp_path: Path) -> list[str]:
+def killed(name: str, template: str, tmp_path: Path, turn: int) -> list[str]:
     """The namespaces that killed processes left, and finally that of the process that survived."""
-    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path)]
+    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path), "3", str(turn + 1)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
     number = int(done.stdout)
-    assert number >= 5
-    return [str(tmp_path / str(n)) for n in range(1, number + 2)]
+    assert 3 * number >= 5
+    return [str(tmp_path / str(turn + 1 + 3 * n)) for n in range(number + 1)]
 
 
 def state(root: str) -> dict[str, object]:
@@ -67,9 +68,9 @@ def again(name: str, root: str) -> None:
         OF_NAMESPACES[name](root)
 
 
-@pytest.mark.parametrize("name", OF_NAMESPACES if FULL else ["declare_table", "rename_listed_table"])
-def test_a_killed_change_of_a_namespace_is_made_or_not(name: str, template: str, tmp_path: Path) -> None:
-    before, roots = state(template), killed(name, template, tmp_path)
+@pytest.mark.parametrize(("name", "turn"), by_turns(OF_NAMESPACES if FULL else ["declare_table", "rename_listed_table"]))
+def test_a_killed_change_of_a_namespace_is_made_or_not(name: str, turn: int, template: str, tmp_path: Path) -> None:
+    before, roots = state(template), killed(name, template, tmp_path, turn)
     after = state(roots[-1])
     assert before != after
     for root in roots:

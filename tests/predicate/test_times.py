@@ -56,6 +56,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
 def test_times_and_intervals_select_the_rows_that_spark_would(tables: list[Dataset], condition: str, ids: list[int]) -> None:
     for table in tables:

@@ -15,6 +15,12 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.schema.field_messages import parse_fields, serialise_fields
 from lance_spark.schema.schema import Schema, from_arrow
 
+pytestmark = [
+    pytest.mark.spec("table.md", "Schema & Fields"),
+    pytest.mark.spec("format-document.md", "Fields"),
+    pytest.mark.spec("schema.md", "Schema Message"),
+]
+
 SCHEMA = from_arrow(
     pa.schema(
         [

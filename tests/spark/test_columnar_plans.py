@@ -20,6 +20,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.pandas.functions import pandas_udf
 
 from lance_spark import Dataset
+from tests.sample import others_slow
 from tests.spark.columns import arrow_bytes, differences, hands_over_columns, rows
 from tests.spark.plans import settings
 
@@ -143,7 +144,9 @@ def test_operators(spark: SparkSession, table: DataFrame, name: str) -> None:
     assert differences(spark, {name: lambda: PLANS[name](table)}) == {}
 
 
-@pytest.mark.parametrize("name", ["merge join", "sort", "greatest texts", "window", "union", "limit"])
+@pytest.mark.parametrize(
+    "name", others_slow(["merge join", "sort", "greatest texts", "window", "union", "limit"], ["merge join", "window"])
+)
 def test_operators_without_generated_code(spark: SparkSession, table: DataFrame, name: str) -> None:
     with settings(spark, codegen__wholeStage="false", codegen__factoryMode="NO_CODEGEN"):
         assert differences(spark, {name: lambda: PLANS[name](table)}) == {}

@@ -102,14 +102,11 @@ def test_only_the_tasks_of_killed_workers_run_again(tmp_path: Path, what: str, s
     check(uri, segments)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("what", "stage", "segments"),
-    [
-        ("make", 1, 1),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in [("make", 5, 1), ("make", 6, 1), ("append", 1, 2), ("merge", 2, 1)]),
-        *(pytest.param("retrain", stage, 1, marks=pytest.mark.slow) for stage in (2, 3)),
-    ],
+    [("make", 1, 1), ("make", 5, 1), ("make", 6, 1), ("append", 1, 2), ("merge", 2, 1), ("retrain", 2, 1), ("retrain", 3, 1)],
 )
 def test_a_driver_that_is_killed_has_changed_nothing(tmp_path: Path, what: str, stage: int, segments: int) -> None:
     """While a model is trained (stages 1 to 4 if there are several partitions, otherwise 1), segments are built, or joined.

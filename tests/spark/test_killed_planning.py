@@ -69,6 +69,7 @@ CHANGES: dict[str, tuple[Callable[[SparkSession, str], object], int, int]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
 def test_a_change_is_made_once(spark: SparkSession, table: str, change: str, during: bool) -> None:

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError
-from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
 from tests.namespace.sides import ROWS
 
 
@@ -105,7 +106,7 @@ def test_a_task_that_starts_after_the_options_have_expired_asks_again(spark: Spa
     [("a", ("a",)), ("a.b.c", ("a", "b", "c")), ("a.`b.c`", ("a", "b.c")), ('["a","b.c"]', ("a", "b.c"))],
 )
 def test_ids_are_names_with_dots_between(text: str, names: tuple[str, ...]) -> None:
-    assert ReadOptions.parse({"table": text}).table == names
+    assert parse_options(ReadOptions, {"table": text}).table == names
 
 
 @pytest.mark.parametrize(
@@ -131,4 +132,4 @@ def test_a_property_and_a_path_that_say_the_same_are_fine(spark: SparkSession, r
     options = {"table": "shop.t", "namespace": "dir", "namespace.root": root}
     assert spark.read.format("lance").options(**options).load(root).count() == 2
     with pytest.raises(InvalidOptionError):
-        ReadOptions.parse({"namespace": "dir"})
+        parse_options(ReadOptions, {"namespace": "dir"})

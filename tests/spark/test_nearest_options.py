@@ -7,8 +7,9 @@ from pyspark.sql import types as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError
-from lance_spark.spark.options.known import ReadOptions
-from lance_spark.spark.read.nearest_reader import NearestReader
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.read.nearest import NearestReader
 from lance_spark.spark.read.nearest_steps import Steps
 from lance_spark.spark.source import LanceDataSource
 from tests.table.search.vectors import table, vectors
@@ -59,10 +60,10 @@ def test_wrong_options_are_errors(uri: str) -> None:
     with pytest.raises(InvalidOptionError, match="9 > 5"):
         steps({"path": uri, "minimum_nprobes": "9", "maximum_nprobes": "5"})
     with pytest.raises(InvalidOptionError, match="'nprobes' takes a whole number from 1"):
-        ReadOptions.parse({"nprobes": "0"})
+        parse_options(ReadOptions, {"nprobes": "0"})
     with pytest.raises(InvalidOptionError, match="'search_effort' takes a number from 0 to 1"):
-        ReadOptions.parse({"search_effort": "nan"})
+        parse_options(ReadOptions, {"search_effort": "nan"})
     with pytest.raises(InvalidOptionError, match="'approx_mode' takes fast or normal or accurate"):
-        ReadOptions.parse({"approx_mode": "best"})
+        parse_options(ReadOptions, {"approx_mode": "best"})
     with pytest.raises(InvalidOptionError, match="nprobes is for joins; of a search, it is a parameter in the JSON of nearest"):
-        ReadOptions.parse({"nearest": "{}", "nprobes": "3"})
+        parse_options(ReadOptions, {"nearest": "{}", "nprobes": "3"})

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options.known import IGNORED, OPTIONS, UNBUILT, ReadOptions, SparkWriteOptions, table
-from lance_spark.table.feed.options import DESCRIBED as FEED
-from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOptions
+from lance_spark.options.field import NotWith, Option, options_of, used
+from lance_spark.options.values import Kind
+from lance_spark.spark.options import functions
+from lance_spark.spark.options.known import CLASSES, KNOWN, parse_options
+from lance_spark.spark.options.others import IGNORED, UNBUILT
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.write import SparkWriteOptions
+from lance_spark.table.feed.options import FeedOptions
+from lance_spark.table.write.options import WriteOptions
+from tests.pages import DOCS, page
 
+PARSERS: tuple[Callable[[dict[str, str]], ReadOptions | SparkWriteOptions], ...] = (
+    partial(parse_options, ReadOptions),
+    partial(parse_options, SparkWriteOptions),
+)
 READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"version": "3"}, {"version": 3}),
     ({"versionasof": " 3 "}, {"version": 3}),
@@ -44,7 +56,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("given", "meant"), READ, ids=[str(g) for g, _ in READ])
 def test_options_of_reading(given: dict[str, str], meant: dict[str, Any]) -> None:
-    assert ReadOptions.parse(given) == ReadOptions(**meant)
+    assert parse_options(ReadOptions, given) == ReadOptions(**meant)
 
 
 WRITE: list[tuple[dict[str, str], SparkWriteOptions]] = [
@@ -68,26 +80,84 @@ WRITE: list[tuple[dict[str, str], SparkWriteOptions]] = [
 
 @pytest.mark.parametrize(("given", "meant"), WRITE, ids=[str(g) for g, _ in WRITE])
 def test_options_of_writing(given: dict[str, str], meant: SparkWriteOptions) -> None:
-    assert SparkWriteOptions.parse(given) == meant
+    assert parse_options(SparkWriteOptions, given) == meant
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda o: o.name)
-def test_every_option_is_in_the_options_it_is_for(option: Any) -> None:
-    own = {o.name for o in DESCRIBED.values()}
-    read = ReadOptions.__dataclass_fields__.keys() | {o.name for o in FEED.values()}
-    assert ("read" if option.name in read else "") + (
-        "write" if option.name in own | SparkWriteOptions.__dataclass_fields__.keys() else ""
-    ) == {"both": "readwrite"}.get(option.use, option.use)
+TEXTS: dict[Kind, tuple[str, Any]] = {
+    "text": ("x y", "x y"),
+    "count": (" 7 ", 7),
+    "share": ("0.25", 0.25),
+    "moment": ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+    "duration": ("2days", timedelta(days=2)),
+    "new tag": ("a-1", "a-1"),
+    "columns": ("a, b", ("a", "b")),
+    "fragments": ("1, 0", frozenset({0, 1})),
+    "id": ("a.`b.c`", ("a", "b.c")),
+    "storage version": ("2.1", "2.1"),
+    "JSON": ('{"k": 1}', {"k": 1}),
+    "words or JSON": ("some words", "some words"),
+}
+BESIDE = {
+    "namespace": {"table": "t"},
+    "txnAppId": {"txnVersion": "1"},
+    "txnVersion": {"txnAppId": "job"},
+    **{name: {"fullTextQuery": "x"} for name in used(ReadOptions, "of search")},
+}
+"""What must be given, too."""
 
 
-def test_the_texts_of_all_options_of_a_write_arrive_in_their_fields() -> None:
-    texts = {"count": "7", "flag": "true", "storage version": "2.1", "text": "x", "columns": "a, b"}
-    for value, flag in (("true", True), ("false", False)):
-        given = {o.name: value if o.kind == "flag" else texts[o.kind] for o in DESCRIBED.values()}
-        write = SparkWriteOptions.parse({name.lower(): text for name, text in given.items()}).write
-        meant = {"count": 7, "flag": flag, "storage version": "2.1", "text": "x", "columns": ("a", "b")}
-        assert {name: getattr(write, name) for name in DESCRIBED} == {name: meant[o.kind] for name, o in DESCRIBED.items()}
-    assert SparkWriteOptions.parse({}).write == NO_OPTIONS
+def texts_of(option: Option) -> list[tuple[str, Any]]:
+    """Texts of an option, and their values."""
+    if option.kind == "flag":
+        return [("true", True), ("FALSE", False)]
+    words = [(word.upper(), word) for word in option.words]
+    return words if option.kind == "word" else [TEXTS[option.kind], *words]
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_the_texts_of_all_options_arrive_in_their_fields(cls: type) -> None:
+    for field, option in options_of(cls).items():
+        for name in option.names:
+            for text, meant in texts_of(option):
+                given = {name.lower(): text, **BESIDE.get(option.name, {})}
+                read = parse_options(ReadOptions, given)
+                found = {ReadOptions: read, FeedOptions: read.feed}.get(cls)
+                if found is None:
+                    write = parse_options(SparkWriteOptions, given)
+                    found = write if cls is SparkWriteOptions else write.write
+                assert getattr(found, field) == meant, (name, text)
+
+
+def test_the_names_of_options_are_unique() -> None:
+    names = [name.lower() for option in KNOWN.values() for name in option.names]
+    assert len(names) == len(set(names))
+    assert not {*names} & {name.lower() for name in (*IGNORED, *UNBUILT)}
+
+
+def test_an_option_of_reads_and_writes_is_said_alike() -> None:
+    for cls in CLASSES:
+        for option in options_of(cls).values():
+            known = KNOWN[option.name]
+            assert (option.kind, option.help, option.names) == (known.kind, known.help, known.names)
+
+
+RULES = [(option, rule, other) for option in KNOWN.values() for rule in option.not_with for other in rule.others]
+
+
+@pytest.mark.parametrize(("option", "rule", "other"), RULES, ids=lambda value: getattr(value, "name", str(value)))
+def test_options_that_cannot_be_combined_are_named(option: Option, rule: NotWith, other: str) -> None:
+    given = {name: texts_of(KNOWN[name])[0][0] for name in (option.name, other)}
+    with pytest.raises(InvalidOptionError, match=f"{option.name}.*{other}.*{rule.because or rule.advice}"):
+        parse_options(ReadOptions, given)
+    if option.kind == "flag":
+        assert parse_options(ReadOptions, {**given, option.name: "false"})
+
+
+@pytest.mark.parametrize("name", used(FeedOptions, "batch"))
+def test_a_stream_has_no_end(name: str) -> None:
+    read = parse_options(ReadOptions, {name: texts_of(KNOWN[name])[0][0]})
+    with pytest.raises(InvalidOptionError, match=f"{name!r} does not apply to readStream"):
+        read.check_stream()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +173,7 @@ def test_the_texts_of_all_options_of_a_write_arrive_in_their_fields() -> None:
 )
 def test_options_that_contradict_each_other_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(InvalidOptionError, match=r"only one of|is given twice"):
-        ReadOptions.parse(given)
+        parse_options(ReadOptions, given)
 
 
 @pytest.mark.parametrize(
@@ -132,19 +202,19 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, str]) -
 )
 def test_an_invalid_value_is_refused_with_the_expected_ones(key: str, value: str) -> None:
     with pytest.raises(InvalidOptionError, match=rf"the option '{key}' takes .*, not "):
-        ReadOptions.parse({key: value})
+        parse_options(ReadOptions, {key: value})
 
 
 @pytest.mark.parametrize("name", UNBUILT)
 def test_unimplemented_options_are_named(name: str) -> None:
-    for parse in (ReadOptions.parse, SparkWriteOptions.parse):
+    for parse in PARSERS:
         with pytest.raises(UnsupportedFeatureError, match=f"'{name}' is not implemented"):
             parse({name.lower(): "x"})
 
 
 def test_column_options_are_collected_by_key() -> None:
     given = {"v.arrow.float16": "true", "a.b.lance.encoding": "blob", "v.lance.compression-level": "3"}
-    assert SparkWriteOptions.parse({"path": "t", **given}).write.column_options == given
+    assert parse_options(SparkWriteOptions, {"path": "t", **given}).write.column_options == given
 
 
 @pytest.mark.parametrize(
@@ -159,7 +229,7 @@ def test_column_options_are_collected_by_key() -> None:
     ],
 )
 def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: str) -> None:
-    for parse in (ReadOptions.parse, SparkWriteOptions.parse):
+    for parse in PARSERS:
         with pytest.raises(InvalidOptionError, match=hint) as e:
             parse({key: "s3cr3t"})
         assert "s3cr3t" not in str(e.value)
@@ -169,20 +239,20 @@ def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: s
 def test_a_write_cannot_choose_what_to_read(name: str) -> None:
     value = {"version": "1", "timestamp": "2026-01-01", "limit": "1", "with_row_id": "true"}.get(name, "x")
     with pytest.raises(InvalidOptionError, match=f"{name!r} applies only to reads"):
-        SparkWriteOptions.parse({name: value})
+        parse_options(SparkWriteOptions, {name: value})
 
 
 def test_performance_options_of_the_jvm_connector_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert ReadOptions.parse({name.lower(): "1" for name in IGNORED}) == ReadOptions()
-            assert SparkWriteOptions.parse(dict.fromkeys(IGNORED, "1")) == SparkWriteOptions()
+            assert parse_options(ReadOptions, {name.lower(): "1" for name in IGNORED}) == ReadOptions()
+            assert parse_options(SparkWriteOptions, dict.fromkeys(IGNORED, "1")) == SparkWriteOptions()
     assert len(caplog.records) == len(IGNORED)
 
 
 def test_several_paths_are_refused() -> None:
     with pytest.raises(InvalidOptionError, match=r"one path, found 2.*union"):
-        ReadOptions.parse({"paths": '["/a", "/b"]'})
+        parse_options(ReadOptions, {"paths": '["/a", "/b"]'})
 
 
 def test_storage_options_have_an_alias_that_spark_hides() -> None:
@@ -193,20 +263,25 @@ def test_storage_options_have_an_alias_that_spark_hides() -> None:
         "storage.region": "c",
         "storage.secret_access_key": "d",
     }
-    for parse in (ReadOptions.parse, SparkWriteOptions.parse):
+    for parse in PARSERS:
         assert parse(given).storage == {"account_key": "a", "region": "c", "secret_access_key": "d"}
 
 
 def test_secrets_are_not_shown() -> None:
     given = {"storage.secret_access_key": "s3cr3t"}
-    assert "s3cr3t" not in repr(ReadOptions.parse(given)) + repr(SparkWriteOptions.parse(given))
+    assert "s3cr3t" not in repr(parse_options(ReadOptions, given)) + repr(parse_options(SparkWriteOptions, given))
 
 
 def test_the_options_page_is_generated_from_the_options() -> None:
-    assert table() in (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+    assert (DOCS / "options.md").read_text() == page("options.md"), "run `make pages`"
 
 
 def test_fragments_are_chosen_by_id() -> None:
-    assert ReadOptions.parse({"fragments": "3, 0,12"}).fragments == frozenset({0, 3, 12})
+    assert parse_options(ReadOptions, {"fragments": "3, 0,12"}).fragments == frozenset({0, 3, 12})
     with pytest.raises(InvalidOptionError, match="fragment ids separated by commas"):
-        ReadOptions.parse({"fragments": "all"})
+        parse_options(ReadOptions, {"fragments": "all"})
+
+
+def test_arguments_of_table_functions_that_have_the_names_of_options_have_their_meaning() -> None:
+    assert {*functions._READ, *functions._CHANGES.values()} <= KNOWN.keys()
+    assert {*functions._NEAREST} >= {*used(ReadOptions, "join")}

@@ -206,8 +206,9 @@ def test_columns_are_altered_in_the_table_and_in_sparks_catalog(sql: Sql, spark:
     assert "key BIGINT NOT NULL" in str(sql("SHOW CREATE TABLE t"))
     location = spark.sql("DESCRIBE DETAIL t").collect()[0].location
     assert Dataset.open(location).schema.field("key").nullable is False
-    with pytest.raises(UnsupportedOperationException, match="do not support UpdateColumnPosition"):
-        sql("ALTER TABLE t ALTER COLUMN st FIRST")
+    sql("ALTER TABLE t ALTER COLUMN st FIRST")
+    assert [row[0] for row in sql("DESCRIBE t")[:3]] == Dataset.open(location).schema.names == ["st", "key", "w"]
+    assert sql("SELECT * FROM t ORDER BY key") == [(None, 1, "x"), ((3,), 2, "x")]
     sql("UPDATE t SET w = 'y' WHERE key = 2")
     assert sql("SELECT w FROM t WHERE key > 1") == [("y",)]
 

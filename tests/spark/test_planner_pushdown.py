@@ -336,9 +336,9 @@ def test_the_size_of_a_partition_is_its_own_and_survives_any_literal(stored: str
         assert isinstance(partition, Headed)
         frame, body = partition.__reduce__()[1]
         assert (Task.read(frame).rows, hostile.encode() in body) == (12, True)
-    frame = df.where(F.col("s") != hostile)
-    assert scan_statistics(frame)[0] == ROWS
-    assert frame.count() == ROWS
+    others = df.where(F.col("s") != hostile)
+    assert scan_statistics(others)[0] == ROWS
+    assert others.count() == ROWS
 
 
 def test_a_literal_that_is_not_utf_8_stays_with_spark(load: Load, uri: str) -> None:

@@ -112,6 +112,7 @@ FAILURES: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("failing", FAILURES.values(), ids=FAILURES)
 @pytest.mark.parametrize("replace", [*REPLACEMENTS.values(), *OVERWRITES.values()], ids=[*REPLACEMENTS, *OVERWRITES])
 def test_a_query_that_fails_changes_nothing(

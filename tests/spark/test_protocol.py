@@ -31,7 +31,9 @@ from lance_spark.spark.catalog import definition, source
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.columns.types import FIXED_SIZE
 from lance_spark.spark.jvm import install
-from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Instructions, Message, Task
 from lance_spark.spark.read.request import Request
 from lance_spark.table.compaction import clustered
@@ -197,8 +199,8 @@ def test_python_knows_the_names_that_others_own() -> None:
     assert {NAMES["ROW_ID"], NAMES["ROW_ADDRESS"]} <= RESERVED
     assert {NAMES["MATCH"], NAMES["MATCH_PHRASE"]} <= TEXT_FUNCTIONS.keys()
     assert {NAMES["CLUSTERING"], NAMES["PRIMARY_KEY"], NAMES["WRITTEN"]} <= set(KNOWN)
-    ReadOptions.parse({"path": "t", NAMES["CHANGE_FEED"]: "true", NAMES["TABLE_PROPERTY"] + "comment": "x"})
-    SparkWriteOptions.parse({"path": "t", NAMES["OVERWRITE_SCHEMA"]: "true", NAMES["OVERWRITE_MODE"]: "dynamic"})
+    parse_options(ReadOptions, {"path": "t", NAMES["CHANGE_FEED"]: "true", NAMES["TABLE_PROPERTY"] + "comment": "x"})
+    parse_options(SparkWriteOptions, {"path": "t", NAMES["OVERWRITE_SCHEMA"]: "true", NAMES["OVERWRITE_MODE"]: "dynamic"})
 
 
 def test_python_answers_each_request_of_java_and_has_no_other() -> None:

@@ -216,6 +216,7 @@ def some(cells: list[Cell], number: int) -> list[Cell]:
     return cells if ALL_CELLS else random.Random(6).sample(cells, number)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_tasks", [False, True])
 @pytest.mark.parametrize("door", DOORS)
 def test_the_nearest_rows_meet_all_conditions(
@@ -271,6 +272,7 @@ TEXTS = ("blue", "sea sky", '"red sea"')
 EVERY = 1000
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("door", TEXT_DOORS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_scores_are_those_of_all_rows_whatever_is_filtered(spark: SparkSession, case: Case, door: str, text: str) -> None:

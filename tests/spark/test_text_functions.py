@@ -96,6 +96,7 @@ def true(each: dict[int, bool | None]) -> list[int]:
     return sorted(i for i, value in each.items() if value)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize(
     ("condition", "query"),

@@ -104,6 +104,7 @@ def test_rows_are_inserted_into_a_view_of_a_name(own: Lake, sql: Sql, name: str)
     assert sql(f"SELECT id, length(c) FROM {name}") == [(3, width)]
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(SPARK_VERSION < (4, 3), reason="WITH SCHEMA EVOLUTION of INSERT is new in Spark 4.3")
 @pytest.mark.parametrize("name", ["lance.evolving", "planner.evolving"])
 @pytest.mark.parametrize("write", WRITES)

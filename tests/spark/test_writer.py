@@ -19,7 +19,7 @@ from pyspark.sql import types as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.writer import LanceWriter
 from tests.spark.test_batches import VALUES

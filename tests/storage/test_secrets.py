@@ -117,6 +117,7 @@ def reachable(kind: str, echo: str) -> tuple[str, dict[str, str]]:
     return "az://tables/t", {"azure_storage_connection_string": endpoint}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("kind", PACKAGES)
 def test_no_option_is_in_an_error(kind: str, secret: str, echo: str) -> None:

@@ -1,8 +1,8 @@
-"""A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER [STEP]`.
+"""A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER [STEP [FIRST]]`.
 
-For every number n from 1 on, or every STEP-th, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself before
-its n-th call that has to do with files of that folder; until one lives long enough to end. Prints how many were killed. If FOLDER is a
-place on S3, the calls are requests, and the environment has the address and the keys of the store.
+For every number n from FIRST (1) on, or every STEP-th, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself
+before its n-th call that has to do with files of that folder; until one lives long enough to end. Prints how many were killed. If FOLDER is
+a place on S3, the calls are requests, and the environment has the address and the keys of the store.
 """
 
 from __future__ import annotations
@@ -200,20 +200,21 @@ def main() -> None:
     """See the module's docstring."""
     name, template, folder, *given = sys.argv[1:]
     step = int(given[0]) if given else 1
+    first = int(given[1]) if len(given) > 1 else 1
     cleanup.PAUSE_S = 0  # nobody else is there
     # What takes long the first time in a process is done once, here, for all that are forked.
     Dataset.write("memory://crash/warm", NEW).delete("a = 10").scan().to_table()
     if "vector" in name:
         rows = pa.table({"vec": pa.array(np.zeros((16, 2), np.float32).tolist(), pa.list_(pa.float32(), 2))})
         Dataset.write("memory://crash/vectors", rows).create_index("vec", "IVF_PQ", num_partitions=1, num_bits=4, num_sub_vectors=2)
-    number = 1
+    number = first
     while True:
         uri = f"{folder}/{number}"
         copy(template, uri)
         if not killed_at(number, uri, {**CHANGES, **OF_NAMESPACES}[name]):
             break
         number += step
-    print((number - 1) // step)
+    print((number - first) // step)
 
 
 if __name__ == "__main__":

@@ -102,10 +102,17 @@ class InterruptedStore(Store):
 
 
 def interrupted_everywhere(
-    run: Callable[[Callable[[str], Store]], None], prepare: Callable[[], object], action: Callable[[], object]
+    run: Callable[[Callable[[str], Store]], None],
+    prepare: Callable[[], object],
+    action: Callable[[], object],
+    first: int = 1,
+    step: int = 1,
 ) -> Iterator[int]:
-    """`run`, which is given how to open stores, once for each of its calls, with the `action` before it; prepared anew each time."""
-    for at in itertools.count(1):
+    """`run`, which is given how to open stores, once for each of its calls, with the `action` before it; prepared anew each time.
+
+    With a `step`, every so many calls, from the call `first` on.
+    """
+    for at in itertools.count(first, step):
         prepare()
         files = InterruptedFiles(at, action)
         run(functools.partial(InterruptedStore, files=files))

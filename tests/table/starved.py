@@ -1,9 +1,9 @@
-"""A writer that has too little of something: `python -m tests.table.starved NEED CHANGE TEMPLATE FOLDER`.
+"""A writer that has too little of something: `python -m tests.table.starved NEED CHANGE TEMPLATE FOLDER FIRST`.
 
-The table TEMPLATE is copied to FOLDER/n for every amount n from 0 on, and a process changes it that has no more than that: NEED is "disk"
-(n pages of 4 KiB are free on the disk) or "descriptors" (n files may be opened beside those that are open); until the change is made. With
-"read-only" there is one copy, on a disk that cannot be written. Prints one line of JSON: the outcome for each amount, "done" or the name of
-the error's class and its text.
+The table TEMPLATE is copied to FOLDER/i for the i-th amount n: FIRST and every third number after it. A process changes it that has no more
+than that: NEED is "disk" (n pages of 4 KiB are free on the disk) or "descriptors" (n files may be opened beside those that are open); until
+the change is made. With "read-only" there is one copy, on a disk that cannot be written. Prints one line of JSON: the outcome for each
+amount, "done" or the name of the error's class and its text.
 """
 
 from __future__ import annotations
@@ -77,18 +77,18 @@ def on_disk(name: str, template: str, folder: Path, free: int | None) -> str:
 
 def main() -> None:
     """See the module's docstring."""
-    need, name, template, folder = sys.argv[1:]
+    need, name, template, folder, first = sys.argv[1:]
     # What takes long the first time in a process, or opens files of modules, is done once, here, for all that are forked.
     shutil.copytree(template, f"{folder}/warm")
     CHANGES[name](f"{folder}/warm")
     told: list[str] = []
     while not told or (told[-1] != "done" and len(told) < 500):
-        copy = Path(folder) / str(len(told))
+        copy, amount = Path(folder) / str(len(told)), int(first) + 3 * len(told)
         if need == "descriptors":
             shutil.copytree(template, copy)
-            told.append(outcome(name, str(copy), len(told)))
+            told.append(outcome(name, str(copy), amount))
         else:
-            told.append(on_disk(name, template, copy, None if need == "read-only" else len(told)))
+            told.append(on_disk(name, template, copy, None if need == "read-only" else amount))
         if need == "read-only":
             break
     print(json.dumps(told))

@@ -17,12 +17,13 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError, TableNotFoundError
 from lance_spark.storage.store import Store
-from tests.sample import others_slow
+from tests.sample import by_turns, others_slow
 from tests.table.crash import CHANGES, NEW
 
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
 Rows = list[tuple[object, ...]]
 FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+ON_S3_TOO = ("overwrite", "delete", "restore", "compact", "create_index", "cleanup")
 LEAST_CALLS = {"create_tag": 5, "update_config": 8}
 """Fewer calls than these would mean that they are not counted."""
 
@@ -78,25 +79,25 @@ def goes_on(uri: str) -> None:
     assert not [name for name in Store(uri).names("_versions") if name.endswith(".tmp")]
 
 
-def crashed(name: str, template: str, tmp_path: Path) -> list[str]:
+def crashed(name: str, template: str, folder: Path | str, step: int = 1, first: int = 1) -> list[str]:
     """The tables that killed writers left, and finally the table of the writer that survived."""
-    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path)]
+    command = [sys.executable, "-m", "tests.table.crash", name, template, str(folder), str(step), str(first)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
     killed = int(done.stdout)
-    assert killed >= LEAST_CALLS.get(name, 10)
-    return [str(tmp_path / str(number)) for number in range(1, killed + 2)]
+    assert killed * step >= LEAST_CALLS.get(name, 10)
+    return [f"{folder}/{first + step * number}" for number in range(killed + 1)]
 
 
 @pytest.mark.parametrize(
-    "name",
-    others_slow(
-        ["append", "overwrite", "delete", "restore", "update_config", "add_columns", "drop_columns", "cleanup", "create_tag"],
-        ["append", "delete", "restore", "cleanup", "create_tag"],
-    ),
+    ("name", "turn"),
+    [
+        *by_turns(["append", "delete", "restore", "cleanup", "create_tag"]),
+        *others_slow([(name, turn) for name in ("overwrite", "update_config", "add_columns", "drop_columns") for turn in range(3)], []),
+    ],
 )
-def test_a_killed_change_is_applied_or_not(name: str, template: str, tmp_path: Path) -> None:
-    before, tables = state(template), crashed(name, template, tmp_path)
+def test_a_killed_change_is_applied_or_not(name: str, turn: int, template: str, tmp_path: Path) -> None:
+    before, tables = state(template), crashed(name, template, tmp_path, 3, turn + 1)
     after = state(tables[-1])
     found = []
     for uri in tables:
@@ -118,24 +119,21 @@ def s3_folder(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    "name",
-    others_slow(
-        ["append", "merge", *(["overwrite", "delete", "restore", "compact", "create_index", "cleanup"] if FULL else [])], ["append"]
-    ),
+    ("name", "turn"),
+    [
+        *by_turns(["append"]),
+        *others_slow([(name, turn) for name in ("merge", *(ON_S3_TOO if FULL else ())) for turn in range(3)], []),
+    ],
 )
-def test_a_change_that_is_killed_between_two_requests_to_s3_is_applied_or_not(name: str, template: str, s3_folder: str) -> None:
-    command = [sys.executable, "-m", "tests.table.crash", name, template, s3_folder]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
-    assert done.returncode == 0, done.stderr
-    killed = int(done.stdout)
-    assert killed >= 7
-    before, after = state(template), state(f"{s3_folder}/{killed + 1}")
-    found = [state(f"{s3_folder}/{number}") for number in range(1, killed + 2)]
+def test_a_change_that_is_killed_between_two_requests_to_s3_is_applied_or_not(name: str, turn: int, template: str, s3_folder: str) -> None:
+    tables = crashed(name, template, s3_folder, 3, turn + 1)
+    before, after = state(template), state(tables[-1])
+    found = [state(uri) for uri in tables]
     assert [one for one in found if one not in (before, after)] == []
     assert found == sorted(found, key=lambda s: s == after)
     assert found[0] == before
-    for number in range(1, killed + 2, 1 if FULL else 4):
-        goes_on(f"{s3_folder}/{number}")
+    for uri in tables if FULL else tables[::2]:
+        goes_on(uri)
 
 
 VERBS = (
@@ -164,10 +162,9 @@ def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(
     name: str, stable: bool, template: str, with_stable_row_ids: str, tmp_path: Path
 ) -> None:
     template = with_stable_row_ids if stable else template
-    tables = crashed(name, template, tmp_path)
+    tables = crashed(name, template, tmp_path, 1 if FULL else 6)
     before, after = described(template), described(tables[-1])
     assert before != after
-    tables = tables if FULL else [*tables[:-1:6], tables[-1]]
     found = [described(uri) for uri in tables]
     assert [one for one in found if one not in (before, after)] == []
     assert found == sorted(found, key=lambda one: one == after)
@@ -202,10 +199,10 @@ def indexes_of(uri: str) -> list[object]:
 
 @pytest.mark.parametrize("name", ["create_index", "compact_with_indexes", *(["drop_index", "optimize_indices"] if FULL else [])])
 def test_a_killed_change_of_indexes_leaves_no_half_made_index_and_can_be_repeated(name: str, indexed: str, tmp_path: Path) -> None:
-    tables = crashed(name, indexed, tmp_path)
+    tables = crashed(name, indexed, tmp_path, 1 if FULL else 9)
     before, after = indexes_of(indexed), indexes_of(tables[-1])
     assert before != after
-    for uri in tables if FULL else [*tables[:-1:9], tables[-1]]:
+    for uri in tables:
         if indexes_of(uri) != after:
             CHANGES[name](uri)
             assert indexes_of(uri) == after

@@ -21,6 +21,8 @@ from lance_spark.metadata.locations import Locations, managed_blob
 from lance_spark.metadata.manifest import LENGTH, TAIL
 from lance_spark.metadata.row_ids import load_sequence
 
+pytestmark = [pytest.mark.spec("table.md", "Versioning"), pytest.mark.spec("format-document.md", "Feature Flags")]
+
 ROWS = pa.table({"id": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})
 
 

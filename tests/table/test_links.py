@@ -60,7 +60,7 @@ class Place:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path, alone: None) -> Place:
     """A table with blobs, a deletion, an index, a tag, clones (one recorded as older versions did), a branch, and automatic cleanup."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "place").mkdir()
@@ -192,6 +192,7 @@ def folder(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.matrix
 @pytest.mark.parametrize(("make", "words"), [(link, "symbolic link"), (pipe, "a pipe"), (folder, "a folder")])
 @pytest.mark.parametrize("kind", NEED_THE_FILE)
 @pytest.mark.parametrize("place", ["plain"], indirect=True)

@@ -22,6 +22,8 @@ from tests.layouts.data import marked
 from tests.rows import assert_same_values, values_in_nulls
 from tests.v2_0.files import without_struct_nulls
 
+pytestmark = pytest.mark.spec("table.md", "Fragments")
+
 VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
 EXAMPLES = settings().max_examples * 4 // 10
 SIZES = [0, 1, 2, 7, 1023, 1024, 1025, 4095, 4096, 4097]

@@ -241,6 +241,7 @@ def check(base: Path, tmp_path: Path, ours: str, theirs: str, writer: str) -> No
     check_whole(str(place))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("ours", "theirs", "writer"), dict.fromkeys([*ALWAYS, *SAMPLE]))
 def test_a_change_after_one_of_the_schema(base: Path, tmp_path: Path, ours: str, theirs: str, writer: str) -> None:
     check(base, tmp_path, ours, theirs, writer)

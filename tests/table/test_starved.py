@@ -13,7 +13,7 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
-from tests.sample import others_slow
+from tests.sample import by_turns, others_slow
 from tests.table.crash import CHANGES
 from tests.table.test_crash import FULL, OLD, goes_on, state, table_at
 
@@ -40,9 +40,9 @@ def template(name: str, tmp_path: Path) -> str:
     return uri
 
 
-def outcomes(need: str, name: str, template: str, folder: Path) -> list[str]:
-    """What a writer reports with each amount; with more than the last one it succeeds."""
-    command = [sys.executable, "-m", "tests.table.starved", need, name, template, str(folder)]
+def outcomes(need: str, name: str, template: str, folder: Path, first: int = 0) -> list[str]:
+    """What a writer reports with every third amount, from `first` on; with more than the last one it succeeds."""
+    command = [sys.executable, "-m", "tests.table.starved", need, name, template, str(folder), str(first)]
     mounts = [] if need == "descriptors" else NAMESPACE
     done = subprocess.run([*mounts, *command], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
@@ -71,18 +71,18 @@ def check(name: str, template: str, folder: Path, told: list[str]) -> None:
 
 
 @can_mount
-@pytest.mark.parametrize("name", [name for name in CHANGES if FULL or name in SAMPLE])
-def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, template: str, tmp_path: Path) -> None:
-    told = outcomes("disk", name, template, tmp_path)
+@pytest.mark.parametrize(("name", "turn"), by_turns([name for name in CHANGES if FULL or name in SAMPLE]))
+def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, turn: int, template: str, tmp_path: Path) -> None:
+    told = outcomes("disk", name, template, tmp_path, turn)
     assert told[-1] == "done"
     assert name in ("cleanup", "drop_index", "create_tag") or len(told) > 1
     assert [one for one in told[:-1] if "the disk is full" not in one] == []
     check(name, template, tmp_path, told)
 
 
-@pytest.mark.parametrize("name", [name for name in CHANGES if FULL or name in SAMPLE])
-def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, template: str, tmp_path: Path) -> None:
-    told = outcomes("descriptors", name, template, tmp_path)
+@pytest.mark.parametrize(("name", "turn"), by_turns([name for name in CHANGES if FULL or name in SAMPLE]))
+def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, turn: int, template: str, tmp_path: Path) -> None:
+    told = outcomes("descriptors", name, template, tmp_path, turn)
     assert told[-1] == "done"
     assert len(told) > 1
     assert [one for one in told[:-1] if "Too many open files" not in one] == []

@@ -12,6 +12,8 @@ from lance_spark.schema.schema import Field
 from lance_spark.v0_1.field import open_field
 from lance_spark.v0_1.page_table import PageTable
 
+pytestmark = pytest.mark.spec("format-document.md", "File Encodings")
+
 NUMBER, STRING, DICTIONARY = Field("c", 0, "int32"), Field("c", 0, "string"), Field("c", 0, "dict:string:int8:false")
 LISTS = Field("c", 0, "list", children=(Field("item", 1, "int8"),))
 

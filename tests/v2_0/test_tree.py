@@ -21,6 +21,8 @@ from lance_spark.schema.schema import Field
 from lance_spark.v2_0.field import early_bytes_columns, open_field
 from tests.rows import assert_same_values, selections
 
+pytestmark = pytest.mark.spec("format-document.md", "File Encodings")
+
 COLUMN = pb.ColumnEncoding(values={})
 
 

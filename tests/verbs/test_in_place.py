@@ -36,6 +36,7 @@ def read(uri: str) -> pa.Table:
     return rows
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_spark", [False, True], ids=["ours", "spark's"])
 def test_all_rows(table: LanceTable, uri: str, by_spark: bool) -> None:
     before, files = read(uri), set(Path(uri, "data").iterdir())

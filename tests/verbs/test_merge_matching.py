@@ -26,6 +26,7 @@ from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.scan import runner
 from lance_spark.verbs.merge import matching, merge
 from lance_spark.verbs.merge.matching import Keys, equal_columns, used_columns
+from tests.sample import others_slow
 
 NEVER = 1 << 60
 COUNT = 600
@@ -118,7 +119,7 @@ CONDITIONS = [
 TRIED = range(0, len(CONDITIONS), 1 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 3)
 
 
-@pytest.mark.parametrize("number", TRIED, ids=[CONDITIONS[number] for number in TRIED])
+@pytest.mark.parametrize("number", others_slow(TRIED, TRIED[::2]), ids=[CONDITIONS[number] for number in TRIED])
 def test_the_rows_are_those_of_a_join(number: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(number)
     tasks, found, joined = (str(tmp_path / name) for name in ("tasks.lance", "found.lance", "joined.lance"))

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from lance_spark import Dataset, LanceTable, lance_udf
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.lance_table import TableBuilder
-from lance_spark.spark.options.known import OPTIONS, UNBUILT, main_name
+from lance_spark.spark.options.known import KNOWN, main_name
+from lance_spark.spark.options.others import UNBUILT
 from lance_spark.table.compaction import optimize
 from lance_spark.table.write.options import NOTED
 
@@ -157,7 +158,7 @@ VALUES = {
 }
 SCHEMA = ("overwriteSchema", "mergeSchema")
 FLAGS = ("with_row_id", "with_row_address", "use_scalar_index", "allow_other_stores", "verify_checksums", "stable_row_ids")
-CASES = {name: VALUES.get(o.name, "true" if o.name in FLAGS or o.name in SCHEMA else "x") for o in OPTIONS for name in (o.name, *o.aliases)}
+CASES = {name: VALUES.get(o.name, "true" if o.name in FLAGS or o.name in SCHEMA else "x") for o in KNOWN.values() for name in o.names}
 CASES |= {"storage.region": "x", "namespace.root": "x", "v.arrow.fixed-size-list.size": "4", "id.lance.compression": "zstd"}
 CASES |= dict.fromkeys(UNBUILT, "x") | {"verison": "1"}
 HONOURED = {

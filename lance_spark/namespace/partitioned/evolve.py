@@ -26,7 +26,7 @@ from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.namespace.manifest_table import GUARD, NAMESPACE, WRITER_FLAGS, ManifestTable, change, change_metadata
 from lance_spark.namespace.partitioned.json_arrow import schema_from_json, schema_to_json
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, parsed, with_columns
-from lance_spark.namespace.partitioned.spec import FIELD_ID, SCHEMA, SPEC, FieldDefinition, PartitionSpec, new_spec
+from lance_spark.namespace.partitioned.spec import FIELD_ID, SCHEMA, SPEC, FieldDefinition, Form, PartitionSpec, new_spec
 from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.schema.schema import from_arrow
 from lance_spark.storage.store import Store
@@ -48,14 +48,17 @@ _WIDER: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
 }
 
 
-def create(store: Store, schema: pa.Schema, fields: Sequence[FieldDefinition], guard: bool = True) -> PartitionedVersion:
+def create(
+    store: Store, schema: pa.Schema, fields: Sequence[FieldDefinition], guard: bool = True, form: Form = "published"
+) -> PartitionedVersion:
     """Create a partitioned namespace at `store`, which must be no table and no other partitioned namespace.
 
-    With `guard`, writers that would drop the columns of `__manifest` that they do not know are told not to write (a feature flag).
+    The specs of the namespace have the `form`. With `guard`, writers that would drop the columns of `__manifest` that they do not know are
+    told not to write (a feature flag).
     Raises NamespaceAlreadyExistsError, TableAlreadyExistsError, InvalidOptionError and UnsupportedFeatureError.
     """
     columns = _numbered(_plain(schema), 0)
-    spec = new_spec(1, fields, columns)
+    spec = new_spec(1, fields, columns, form=form)
     text = json.dumps(schema_to_json(columns))
     try:
         list_versions(store)
@@ -83,7 +86,7 @@ def add_spec(store: Store, fields: Sequence[FieldDefinition]) -> PartitionedVers
     Raises InvalidOptionError, also if the newest spec has the same fields.
     """
     now = opened(store)
-    spec = new_spec(max(now.specs) + 1, fields, now.schema, now.specs)
+    spec = new_spec(max(now.specs) + 1, fields, now.schema, now.specs, now.spec.form)
     if [f.rule for f in spec.fields] == [f.rule for f in now.spec.fields]:
         raise InvalidOptionError(f"{now}: the newest spec has these fields already")
     _with_spec(store, spec, lambda table: None)

@@ -15,8 +15,9 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, TableNotFoundError
 from lance_spark.namespace.partitioned.root import READ_BRANCH, READ_TAG, READ_VERSION, PartitionedVersion, column_or_nulls, leaf_store
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
+from lance_spark.options.tag_names import is_tag_name
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.versions.ref_files import is_branch_name, is_tag_name
+from lance_spark.table.versions.ref_files import is_branch_name
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 _CONNECTIONS = 16

@@ -25,7 +25,7 @@ from lance_spark.namespace.partitioned.maintenance import (
 )
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
 from lance_spark.namespace.partitioned.scan import plan_partitioned
-from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpec
+from lance_spark.namespace.partitioned.spec import FieldDefinition, Form, PartitionSpec
 from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
 from lance_spark.predicate import Filter, parse, parse_filter
 from lance_spark.schema.blobs import BlobHandling
@@ -91,9 +91,10 @@ class PartitionedNamespace:
         *,
         storage_options: Mapping[str, str] | None = None,
         guard: bool = True,
+        form: Form = "published",
     ) -> PartitionedNamespace:
         """Create a namespace without rows; see `lance_spark.create_partitioned_namespace`."""
-        return cls(evolve.create(Store(uri, storage_options), schema, fields, guard))
+        return cls(evolve.create(Store(uri, storage_options), schema, fields, guard, form))
 
     @classmethod
     def open(

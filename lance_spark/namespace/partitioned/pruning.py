@@ -18,7 +18,7 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.namespace.partitioned.comparisons import Bounds, Equal, NotNull, Prefix, Test, bounds_of, test_of
 from lance_spark.namespace.partitioned.ranges import between
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionField, PartitionSpec
-from lance_spark.namespace.partitioned.transforms import TIME_PARTS
+from lance_spark.namespace.partitioned.transforms import TIME_PARTS, Transform
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bind import kind
 from lance_spark.predicate.tree import And, Column, Expression, Literal, Or, walk
@@ -42,7 +42,8 @@ class _Pruning:
         names = {(f.metadata or {}).get(FIELD_ID, b"").decode(): f for f in schema}
         for field in spec.fields:
             source = names.get(field.source_id or "")
-            if source is not None and field.transform is not None and field.column in rows.schema.names:
+            prunes = isinstance(field.transform, Transform)
+            if source is not None and prunes and field.column in rows.schema.names:
                 self._fields.append((source.name, source.type, field))
                 self._values[field.column] = rows[field.column].combine_chunks()
         identities = [
@@ -120,7 +121,7 @@ class _Pruning:
         mask = self._all()
         for bound in bounds:
             for name, source, field in self._fields:
-                if name == bound.column and field.transform and field.transform.kind in (*TIME_PARTS, "truncate"):
+                if name == bound.column and isinstance(field.transform, Transform) and field.transform.kind in (*TIME_PARTS, "truncate"):
                     mask &= _true(between(self._values[field.column], field.transform, source, bound))
         return mask
 

@@ -6,6 +6,7 @@ every year), numbers are truncated towards zero, and a bucket is the absolute va
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +21,17 @@ TIME_PARTS = ("year", "month", "day", "hour")
 KINDS = ("identity", *TIME_PARTS, "truncate", "bucket", "multi_bucket")
 PARAMETERS = {"truncate": "width", "bucket": "num_buckets", "multi_bucket": "num_buckets"}
 """The transforms with a parameter, and its name in a spec."""
+MURMUR3, XXHASH64 = "murmur3", "xxhash64"
+"""The hashes of buckets: that of the published page of the specification, and that of the document."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """One of `KINDS`; `parameter` is the width of `truncate` or the number of buckets."""
+    """One of `KINDS`; `parameter` is the width of `truncate` or the number of buckets, which are made by `hash`."""
 
     kind: str
     parameter: int | None = None
+    hash: str = MURMUR3
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -38,7 +42,8 @@ class Transform:
             raise InvalidOptionError(f"the partition transform {self.kind} takes {wanted}; found {self.parameter!r}")
 
     def __str__(self) -> str:
-        return self.kind if self.parameter is None else f"{self.kind}[{self.parameter}]"
+        kind = self.kind if self.hash == MURMUR3 else f"{self.kind} by {self.hash}"
+        return kind if self.parameter is None else f"{kind}[{self.parameter}]"
 
     def result_type(self, source: pa.DataType) -> pa.DataType:
         """The type of the partition values of a source column. Raises InvalidOptionError if the transform does not apply to its type."""
@@ -49,7 +54,7 @@ class Transform:
         if self.kind == "truncate" and (is_text(source) or pa.types.is_integer(source) or pa.types.is_decimal(source)):
             return source
         if self.kind == "bucket" and (source == pa.int64() or is_text(source) or is_binary(source)):
-            return pa.int32()
+            return pa.int32() if self.hash == MURMUR3 else pa.int64()
         raise InvalidOptionError(f"the partition transform {self} cannot be written for a column of type {source}; {_ADVICE[self.kind]}")
 
     def apply(self, values: pa.Array) -> pa.Array:
@@ -59,7 +64,8 @@ class Transform:
         if self.kind in TIME_PARTS:
             return part(self.kind, values)
         if self.kind == "bucket":
-            return _bucket(values, int(self.parameter or 1))
+            hashes = _murmur3 if self.hash == MURMUR3 else _xxhash64
+            return _buckets(values, int(self.parameter or 1), hashes, self.result_type(values.type))
         if is_text(values.type):
             return pc.utf8_slice_codeunits(values, 0, self.parameter)
         return _truncated(values, int(self.parameter or 1))
@@ -74,28 +80,8 @@ _ADVICE = {
 }
 
 
-def known_transform(expression: str) -> tuple[str, int | None] | None:
-    """The kind and parameter of the transform that is equivalent to a SQL expression of a spec; None if there is none."""
-    text = "".join(expression.split()).lower().replace("col0", "col")
-    if text == "col":
-        return "identity", None
-    for kind in TIME_PARTS:
-        if text == f"date_part('{kind}',col)":
-            return kind, None
-    for kind, start, end in (
-        ("truncate", "left(col,", ")"),
-        ("truncate", "col-(col%", ")"),
-        ("bucket", "abs(murmur3(col))%", ""),
-    ):
-        number = text.removeprefix(start).removesuffix(end)
-        if text.startswith(start) and text.endswith(end) and number.isascii() and number.isdigit() and 0 < int(number[:11]) < 2**31:
-            return kind, int(number)
-    return None
-
-
-def _bucket(values: pa.Array, count: int) -> pa.Array:
-    from lance_spark.kernels.murmur3 import murmur3  # loads numba
-
+def _buckets(values: pa.Array, count: int, hashes: Callable[[np.ndarray, np.ndarray], np.ndarray], t: pa.DataType) -> pa.Array:
+    """The bucket of each value. Integers are hashed as int64, little endian; text as UTF-8."""
     mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     if values.type == pa.int64():
         data = values.fill_null(0).to_numpy().astype("<i8", copy=False).view(np.uint8)
@@ -105,9 +91,26 @@ def _bucket(values: pa.Array, count: int) -> pa.Array:
         _, ends, content = wide.buffers()
         offsets = np.frombuffer(ends, "<i8")[wide.offset : wide.offset + len(wide) + 1]
         data = np.frombuffer(content or b"", np.uint8)
-    hashes = np.empty(len(values), np.int64)
-    murmur3(data, np.ascontiguousarray(offsets), hashes)
-    return pa.array((np.abs(hashes) % count).astype(np.int32), pa.int32(), mask=mask)
+    sizes = hashes(data, np.ascontiguousarray(offsets))
+    return pa.array((sizes % np.uint64(count)).astype(np.int64), pa.int64(), mask=mask).cast(t)
+
+
+def _murmur3(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The absolute values of the hashes."""
+    from lance_spark.kernels.murmur3 import murmur3  # loads numba
+
+    hashes = np.empty(len(offsets) - 1, np.int64)
+    murmur3(data, offsets, hashes)
+    return np.abs(hashes).astype(np.uint64)
+
+
+def _xxhash64(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The absolute values of the hashes as signed numbers, of which one has no absolute value among these."""
+    from lance_spark.kernels.xxh64 import xxh64  # loads numba
+
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    xxh64(data, offsets, hashes)
+    return np.where(hashes >> np.uint64(63), ~hashes + np.uint64(1), hashes)
 
 
 def _truncated(values: pa.Array, width: int) -> pa.Array:

@@ -19,9 +19,11 @@ from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.columns.field_metadata import COMMENT, is_checked
 from lance_spark.spark.columns.types import stored, to_spark
-from lance_spark.spark.options.known import OF_EACH_WRITE, is_of_new_table, main_name
+from lance_spark.spark.options.known import is_of_new_table, main_name
+from lance_spark.spark.options.write import OF_EACH_WRITE
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
+from lance_spark.table.changes.column_order import Move
 from lance_spark.table.compaction.clustered import CONFIG, Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
@@ -33,6 +35,7 @@ Change = Mapping[str, Any]
 """A change by Spark: `change` is the name of the class of TableChange, the other keys are its fields."""
 NO_SIZES: Mapping[str, int] = {}
 """The sizes of lists of a field without fixed-size lists."""
+_MOVE = "UpdateColumnPosition"
 
 
 def alter_table(catalog: Catalog, place: Place, changes: Sequence[Change]) -> None:
@@ -54,9 +57,9 @@ def alter_table(catalog: Catalog, place: Place, changes: Sequence[Change]) -> No
 
 def _without_replacement(snapshot: Snapshot, changes: Sequence[Change]) -> Sequence[Change]:
     """The changes that REPLACE COLUMNS means. For Spark it drops all columns and adds those of the statement; here, columns of the same
-    name keep their values.
+    name keep their values, and all get the order of the statement.
 
-    Raises UnsupportedFeatureError for an order of columns that a table cannot get, and SchemaMismatchError for a name in another case.
+    Raises SchemaMismatchError for a name in another case.
     """
     own = {f.name: f for f in to_spark(snapshot.manifest.schema.to_arrow()).fields}
     added = [c for c in changes if c["change"] == "AddColumn" and len(c["path"]) == 1]
@@ -67,12 +70,15 @@ def _without_replacement(snapshot: Snapshot, changes: Sequence[Change]) -> Seque
     folded = {name.lower(): name for name in own}
     if alike := [name for name in names if name not in own and name.lower() in folded]:
         raise SchemaMismatchError(f"REPLACE COLUMNS: the table has {folded[alike[0].lower()]!r}, not {alike[0]!r}; use RENAME COLUMN")
-    kept = [name for name in own if name in names]
-    if names[: len(kept)] != kept:
-        order = ", ".join([*kept, *(name for name in names if name not in own)])
-        raise UnsupportedFeatureError(f"REPLACE COLUMNS: columns keep their order, and new ones become the last ones: {order}")
-    edits = [e for c in added[: len(kept)] for e in _differences(own[c["path"][0]], c)]
-    return [*edits, *(c for c in dropped if c["path"][0] not in names), *added[len(kept) :]]
+    edits = [e for c in added if c["path"][0] in own for e in _differences(own[c["path"][0]], c)]
+    new = [c for c in added if c["path"][0] not in own]
+    order = [name for name in own if name in names] + [c["path"][0] for c in new]
+    return [*edits, *(c for c in dropped if c["path"][0] not in names), *new, *(_places(names) if order != names else ())]
+
+
+def _places(names: Sequence[str]) -> list[Change]:
+    """The changes that put all columns in this order."""
+    return [{"change": _MOVE, "path": [name], "after": after} for after, name in zip([None, *names[:-1]], names, strict=True)]
 
 
 def _differences(old: StructField, change: Change) -> list[Change]:
@@ -88,8 +94,6 @@ def _differences(old: StructField, change: Change) -> list[Change]:
 
 def _check_new_columns(changes: Sequence[Change]) -> None:
     for change in changes:
-        if change.get("position") is not None:
-            raise UnsupportedFeatureError("ADD COLUMN: a new column becomes the last one; leave out FIRST and AFTER")
         if change["change"] != "AddColumn":
             continue
         field = _field(change)
@@ -126,9 +130,17 @@ def _add(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
     fields = [_field(c) for c in changes]
     columns = with_properties(pa.schema([_arrow(f, c["path"]) for f, c in zip(fields, changes)]), snapshot.manifest)
     values = {f.name: value for f, c in zip(fields, changes) if len(c["path"]) == 1 and (value := _default(f)) is not None}
-    if not values:
-        return alter.add_null_columns(snapshot, columns)
-    return reopened(snapshot, add_calculated_columns(snapshot, values, NO_OPTIONS, columns).version)
+    if values:
+        snapshot = reopened(snapshot, add_calculated_columns(snapshot, values, NO_OPTIONS, columns).version)
+    else:
+        snapshot = alter.add_null_columns(snapshot, columns)
+    placed = [c for c in changes if "after" in c]
+    return _move(snapshot, placed) if placed else snapshot
+
+
+def _move(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
+    """The places of columns: first, or after another one of the same struct."""
+    return alter.move_columns(snapshot, [Move(quoted(c["path"]), c["after"]) for c in changes])
 
 
 def _arrow(field: StructField, path: Sequence[str], sizes: Mapping[str, int] = NO_SIZES) -> pa.Field:
@@ -240,6 +252,7 @@ _STEPS: Mapping[str, Callable[[Snapshot, Sequence[Change]], Snapshot]] = {
     "RenameColumn": _edit,
     "UpdateColumnType": _edit,
     "UpdateColumnNullability": _edit,
+    _MOVE: _move,
     "UpdateColumnComment": _describe,
     "UpdateColumnDefaultValue": _describe,
     "SetProperty": _configure,

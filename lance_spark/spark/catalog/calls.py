@@ -1,78 +1,118 @@
-"""CALL of a procedure, from LanceProcedure.java: its rows, or the tasks of its job."""
+"""CALL of an operation, from LanceProcedure.java: its rows, or the tasks of its job."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lance_spark.actions.action import Action, Job, Parameter
+from lance_spark.actions.all import ACTIONS
 from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError
-from lance_spark.spark.catalog.connector import SHOWN
-from lance_spark.spark.catalog.iceberg import ICEBERG
-from lance_spark.spark.catalog.procedures import PROCEDURES as OWN
-from lance_spark.spark.catalog.procedures import Job
 from lance_spark.spark.catalog.tables import Place, latest_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.protocol import handed_back
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 
-PROCEDURES = {**OWN, **ICEBERG, **SHOWN}
-"""All procedures of the SQL catalog, by name."""
 NEW_TABLE, IF_NOT_EXISTS = "made", "if_not_exists"
-"""Arguments that a statement gives to a procedure which makes a table: the table's id, and whether there may be one."""
+"""Arguments that a statement gives to an operation which makes a table: the table's id, and whether there may be one."""
+_CORES = 8
+"""The tasks that a job is planned for: a large index is built as so many segments at least."""
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def describe(catalog: Catalog) -> dict[str, Any]:
-    """The signatures of all procedures, for LanceProcedure.java."""
+    """The signatures of all operations, for LanceProcedure.java."""
     return {
         name: {
-            "columns": p.columns,
-            "parameters": [["table", "string"], *p.parameters.items()],
-            "required": p.required + 1,
-            "stages": len(p.work.stages) if isinstance(p.work, Job) else 0,
+            "help": action.help,
+            "columns": action.ddl,
+            "parameters": [["table", "string", "the table, by its name or path"], *([p.name, p.type, p.help] for p in action.at("CALL"))],
+            "required": 1 + sum(p.is_required for p in action.at("CALL")),
+            "stages": action.stages,
+            "effect": action.effect,
         }
-        for name, p in PROCEDURES.items()
+        for name, action in ACTIONS.items()
     }
 
 
-def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> Any:
-    """The rows of a procedure.
+def call(
+    catalog: Catalog,
+    name: str,
+    place: Place,
+    arguments: Mapping[str, Any],
+    job: Mapping[str, Any] | None = None,
+) -> Any:
+    """The rows of an operation.
 
     For one with a job, the first call without `job` returns the version that it is based on, and the last one, with `version` and the
     `results` of the tasks, the rows.
     """
-    work = PROCEDURES[name].work
-    given = _given(name, arguments)
+    action = ACTIONS[name]
+    given = _given(action, arguments)
     snapshot = latest_at(catalog, place)
     if NEW_TABLE in given:
-        return _made(catalog, work, snapshot, given)
-    if not isinstance(work, Job):
-        return [list(row) for row in work(snapshot, **given)]
+        return _made(catalog, action, snapshot, given)
+    if not isinstance(action.work, Job):
+        return _rows(action, action.run(Here(), snapshot, given))
     if job is None:
         return with_own_ids(snapshot).version
-    return [list(row) for row in work.commit(reopened(snapshot, job["version"]), _results(job["results"]), **given)]
+    snapshot = reopened(snapshot, job["version"])
+    how = action.work.how(snapshot, **given)
+    return _rows(action, action.work.commit(snapshot, how, _results(job["results"])))
 
 
-def _given(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that are not null. Raises InvalidOptionError for nulls in lists, and in the place of arguments that are needed."""
+def _given(action: Action, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are not null, as values of Python.
+
+    Raises InvalidOptionError for nulls in lists, and in the place of arguments that are needed.
+    """
     given = {key: value for key, value in arguments.items() if value is not None}
-    needed = list(PROCEDURES[name].parameters.items())[: PROCEDURES[name].required]
-    for key, kind in needed:
-        if key not in given and NEW_TABLE not in given:
-            raise InvalidOptionError(f"{name}: the argument {key} is null, expected {kind}")
-    for key, value in given.items():
+    for parameter in action.at("CALL"):
+        name = f"{action.name}: the argument {parameter.name}"
+        if parameter.name not in given:
+            if parameter.is_required and NEW_TABLE not in given:
+                raise InvalidOptionError(f"{name} is null, expected {parameter.type}")
+            continue
+        value = given[parameter.name]
         if isinstance(value, list) and None in value:
-            raise InvalidOptionError(f"{name}: the argument {key} has null in its list")
+            raise InvalidOptionError(f"{name} has null in its list")
+        given[parameter.name] = _value(parameter, value)
     return given
 
 
-def _made(catalog: Catalog, work: Any, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
-    """The rows of a procedure that makes a table at `path`, for a table with an id instead."""
+def _value(parameter: Parameter, value: Any) -> Any:
+    """A value of JSON, in which times are microseconds, as Python's."""
+    if parameter.kind == "timestamp":
+        try:
+            return _EPOCH + timedelta(microseconds=value)
+        except OverflowError as e:
+            raise InvalidOptionError(f"the {parameter.name} must be in the years 1 to 9999") from e
+    if parameter.kind.startswith("interval"):
+        return timedelta(microseconds=value)
+    return value
+
+
+def _rows(action: Action, value: Any) -> list[list[Any]]:
+    """The rows of a value of an operation, for JSON."""
+    return [[_plain(cell) for cell in row] for row in action.rows(value)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _made(catalog: Catalog, action: Action, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
+    """The rows of an operation that makes a table at `path`, for a table with an id instead."""
     id, if_not_exists = given.pop(NEW_TABLE), given.pop(IF_NOT_EXISTS)
     try:
         with new_table(catalog, id) as path:
-            return [list(row) for row in work(snapshot, path=path, **given)]
+            return _rows(action, action.run(Here(), snapshot, {**given, "path": path}))
     except TableAlreadyExistsError:
         if not if_not_exists:
             raise
@@ -80,23 +120,32 @@ def _made(catalog: Catalog, work: Any, snapshot: Snapshot, given: dict[str, Any]
 
 
 def tasks(
-    catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], version: int, results: Sequence[Sequence[str]]
+    catalog: Catalog,
+    name: str,
+    place: Place,
+    arguments: Mapping[str, Any],
+    version: int,
+    results: Sequence[Sequence[str]],
 ) -> list[bytes]:
-    """The tasks, pickled, of the stage of a procedure's job that follows those with these results."""
-    job = PROCEDURES[name].work
-    assert isinstance(job, Job)
-    snapshot = reopened(latest_at(catalog, place), version)
-    return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **_given(name, arguments))]
+    """The tasks, pickled, of the stage of an operation's job that follows those with these results."""
+    action, snapshot = ACTIONS[name], reopened(latest_at(catalog, place), version)
+    job = _job(action)
+    how = job.how(snapshot, **_given(action, arguments))
+    planned = job.stages[len(results)].tasks(snapshot, how, _CORES, _results(results))
+    return [pickle.dumps(task) for task in planned]
 
 
 def run(name: str, stage: int, task: bytes) -> bytes:
     """The result of a task, or its error: Spark repeats a task that fails, which is in vain for our errors."""
-    job = PROCEDURES[name].work
-    assert isinstance(job, Job)
     try:
-        return pickle.dumps(job.stages[stage].run(pickle.loads(task)))
+        return pickle.dumps(_job(ACTIONS[name]).stages[stage].run(pickle.loads(task)))
     except LanceError as e:
         return pickle.dumps(e)
+
+
+def _job(action: Action) -> Job[Any]:
+    assert isinstance(action.work, Job)
+    return action.work
 
 
 def _results(stages: Sequence[Sequence[str]]) -> list[list[Any]]:

@@ -16,7 +16,8 @@ from lance_spark.schema.declared_types import COLLATIONS
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, from_arrow
 from lance_spark.spark.columns.field_metadata import constant_default, printable
 from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.known import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
+from lance_spark.spark.options.known import is_of_new_table, main_name, parse_options
+from lance_spark.spark.options.write import OF_EACH_WRITE, SparkWriteOptions
 from lance_spark.storage.location import of_hadoop
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns
@@ -73,7 +74,7 @@ class Definition:
     @property
     def write_options(self) -> SparkWriteOptions:
         """The options of the table's first write. Raises InvalidOptionError for unknown ones, and for those that are the catalog's."""
-        options = SparkWriteOptions.parse(self.options)
+        options = parse_options(SparkWriteOptions, self.options)
         if options.storage or options.table or options.namespace or options.path not in (None, self.location):
             raise InvalidOptionError(
                 "the catalog says where its tables are and how their store is opened: give LOCATION instead of the option path, and "
@@ -94,7 +95,7 @@ def options_of_each_write(config: Mapping[str, str]) -> dict[str, str]:
     for key, value in config.items():
         if main_name(key) in OF_EACH_WRITE:
             with contextlib.suppress(InvalidOptionError):
-                SparkWriteOptions.parse({key: value})
+                parse_options(SparkWriteOptions, {key: value})
                 found[key] = value
     return found
 

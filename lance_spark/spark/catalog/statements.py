@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lance_spark.actions.all import ACTIONS
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE, PROCEDURES
-from lance_spark.spark.catalog.connector import SHOWN
+from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE
 from lance_spark.spark.catalog.spark_statements import (
     ColumnValues,
     SparkStatement,
@@ -25,7 +25,8 @@ from lance_spark.spark.catalog.spark_statements import (
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.options.known import ReadOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
 from lance_spark.table.indexes.segment import kind_named
 
 _LOG = logging.getLogger("lance_spark")
@@ -74,17 +75,18 @@ def statement(
     if isinstance(call, ColumnValues):
         _check_whole(place)
         return {"rows": call.query, "kind": call.kind, "assigned": call.columns}
-    if call.procedure not in _READING:
+    action = ACTIONS[call.procedure]
+    if action.effect != "reads":
         _check_whole(place)
-    columns = _same(*_names(PROCEDURES[call.procedure].columns)) if call.columns is None else call.columns
+    columns = _same(*action.columns) if call.columns is None else call.columns
     at = place if call.branch is None else _on_branch(place, call.branch)
     meaning = {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
-    return {**meaning, "alters": call.procedure in _ALTERING}
+    return {**meaning, "alters": action.effect == "columns"}
 
 
 def _check_whole(place: Mapping[str, Any]) -> None:
     """Raise InvalidOptionError for a view with an option that selects rows, columns or a version: a change is one of the table."""
-    options = ReadOptions.parse(place.get("options", {}))
+    options = parse_options(ReadOptions, place.get("options", {}))
     for name in ("version", "tag", "timestamp", "filter", "columns", "limit", "fragments", "nearest", "fullTextQuery", "hybrid"):
         if getattr(options, name) is not None:
             raise InvalidOptionError(f"the table has the option {name!r}, which selects a part of it; name the whole table")
@@ -95,17 +97,6 @@ def _kind(head: Sequence[str]) -> str:
     if first == "SHOW":
         return f"SHOW {others[0]}"
     return f"DESCRIBE {others[0]}" if first in ("DESCRIBE", "DESC") else first
-
-
-def _names(columns: str) -> list[str]:
-    """The names in a list of columns as DDL, whose types have commas only in brackets."""
-    depth, names, start = 0, [], 0
-    for i, c in enumerate(columns + ","):
-        depth += (c == "<") - (c == ">")
-        if c == "," and not depth:
-            names.append(columns[start:i].split()[0])
-            start = i + 1
-    return names
 
 
 def _on_branch(place: Mapping[str, Any], branch: str) -> dict[str, Any]:
@@ -127,7 +118,7 @@ def _checked(
     verb: str, given: Mapping[str, Any], procedure: str, names: Mapping[str, str] = _OWN_NAMES, without_effect: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The options as arguments of a procedure; `names` are those of options that have other names than its arguments."""
-    known = {name: kind for name, kind in PROCEDURES[procedure].parameters.items() if kind in _KINDS}
+    known = {p.name: p.type for p in ACTIONS[procedure].at("statement") if p.type in _KINDS}
     found = {}
     for option, value in given.items():
         name = names.get(option, option)
@@ -142,6 +133,13 @@ def _checked(
         else:
             found[name] = value
     return found
+
+
+def _defaults(procedure: str) -> dict[str, Any]:
+    """The defaults of a statement that are not those of CALL."""
+    action = ACTIONS[procedure]
+    of_call = {p.name: p.default for p in action.at("CALL")}
+    return {p.name: p.default for p in action.at("statement") if p.default != of_call[p.name]}
 
 
 def _same(*names: str) -> list[Column]:
@@ -177,7 +175,7 @@ def _vacuum(rest: Tokens) -> Call:
     if millis is not None and not _KINDS["bigint"](millis):
         raise InvalidOptionError(f"the option 'before_timestamp_millis' of VACUUM takes milliseconds since 1970, not {millis!r}")
     arguments |= {} if millis is None else {"before_timestamp": millis * 1000}
-    arguments |= {"error_if_tagged_old_versions": False, **_checked("VACUUM", options, "cleanup")}
+    arguments |= {**_defaults("cleanup"), **_checked("VACUUM", options, "cleanup")}
     return Call("cleanup", arguments, _same("bytes_removed", "old_versions", *(["files"] if arguments.get("dry_run") else [])))
 
 
@@ -276,7 +274,7 @@ def _index(verb: str, rest: Tokens) -> Call:
         if len(columns) > 1:
             raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
         options = _checked("CREATE INDEX", rest.options(), "create_index", _INDEX_OPTIONS, _OF_BUILDS)
-        named = {"column": columns[0], "kind": kind, "name": name, "replace": True}
+        named = {**_defaults("create_index"), "column": columns[0], "kind": kind, "name": name}
         return Call("create_index", {**named, **options}, [indexed, shown])
     arguments: dict[str, Any] = {"index_names": [name]}
     if verb == "REFRESH":
@@ -296,7 +294,7 @@ def index_on(verb: str, name: str, rest: Tokens) -> Call:
     columns = rest.paths()
     if len(columns) > 1:
         raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
-    kinds = PROCEDURES["create_index"].parameters
+    kinds = {p.name: p.type for p in ACTIONS["create_index"].at("statement")}
     texts = {option.lower(): value for option, value in rest.options("OPTIONS").items()}
     given = {option: rest.value_of(value, kinds.get(_INDEX_OPTIONS.get(option, option), "string")) for option, value in texts.items()}
     options = _checked("CREATE INDEX", given, "create_index", _INDEX_OPTIONS, _OF_BUILDS)
@@ -329,9 +327,6 @@ def _reference(procedure: str, rest: Tokens, arguments: dict[str, Any]) -> Call:
     return Call(procedure, arguments, _same("name"), branch=branch)
 
 
-_READING = ("history", "detail", *SHOWN)
-_ALTERING = ("set_not_null", "restore")
-"""The procedures after which a table may have other columns."""
 _STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement | ColumnValues]] = {
     "OPTIMIZE": _optimize,
     "VACUUM": _vacuum,

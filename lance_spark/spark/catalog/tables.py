@@ -24,15 +24,19 @@ from lance_spark.errors import (
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.metadata.row_columns import check_new_names
+from lance_spark.namespace.manifest_rows import PARTITION_VALUE
+from lance_spark.namespace.partitioned.root import LEAF
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.catalog.definition import Definition, declared_columns, location_of, options_of_each_write, shown_properties
-from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
+from lance_spark.spark.columns.field_metadata import printable
 from lance_spark.spark.columns.types import stored, to_spark
-from lance_spark.spark.opened import open_version
-from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import carried
+from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
@@ -81,8 +85,19 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     is_old = any(name in source.options for name in _TRAVEL)
     options = {**source.options, **({} if is_old else options_of_each_write(config))}
     properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
+    properties |= _partition_values(catalog, id)
     properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties}
+
+
+def _partition_values(catalog: Catalog, id: Id) -> dict[str, str]:
+    """The partition values of a table of a partitioned namespace, as properties."""
+    if id[-1] != LEAF or len(id) < _LEAST_NAMES or _has_path(id):
+        return {}
+    with contextlib.suppress(TableNotFoundError):
+        found = catalog.namespace.describe_table(id).properties
+        return {key: printable(value) for key, value in found.items() if key.startswith(PARTITION_VALUE)}
+    return {}
 
 
 def exists(catalog: Catalog, id: Id) -> bool:
@@ -118,8 +133,8 @@ def _has_path(id: Id) -> bool:
 
 def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
     """The same of a metadata table."""
-    about = MetadataSource(source.options, source.opened().table_for(" without metadata tables; query those of its tables"), name)
-    return {"source": carried(about), "schema": about.schema().json(), "options": {}, "properties": {}, "metadata": True}
+    source.about = name
+    return {"source": carried(source), "schema": source.schema().json(), "options": {}, "properties": {}, "metadata": True}
 
 
 def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:
@@ -370,7 +385,7 @@ def latest_at(catalog: Catalog, place: Place) -> Snapshot:
     if "id" in place:
         latest = latest_version(catalog, place["id"])
     else:
-        latest = open_version(ReadOptions.parse(place["options"])).table_for("; use lance_spark.namespace")
+        latest = open_version(parse_options(ReadOptions, place["options"])).table_for("; use lance_spark.namespace")
     return catalog.asked.base(latest)
 
 

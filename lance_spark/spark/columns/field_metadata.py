@@ -15,6 +15,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.declared_types import DECLARED, DeclaredType, parse
+from lance_spark.spark.protocol import DECLARED_COLUMN
 from lance_spark.table.write import defaults
 from lance_spark.table.write.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT, changes, is_short
 
@@ -84,10 +85,21 @@ def kept(f: st.StructField, is_column: bool) -> dict[str, str]:
     """The metadata of a new field: that of Spark's column, with the types that Lance lacks.
 
     Keys that start with two underscores are Spark's own, for one session. Raises UnsupportedFeatureError for CHAR and VARCHAR in structs,
-    arrays and maps.
+    arrays and maps, and for a declared default that is not constant.
     """
+    if DECLARED_COLUMN in f.metadata:
+        f = constant_default(f)
     texts = {key: value for key, value in f.metadata.items() if isinstance(value, str) and not key.startswith(("__", "lance-spark:"))}
-    return texts | _declarations(f.dataType, "", f.name, is_column)
+    return texts | _declarations(_declared(f), "", f.name, is_column)
+
+
+def _declared(f: st.StructField) -> st.DataType:
+    """The column's type, in Spark's catalog also CHAR or VARCHAR. That rows of a query have been CHAR declares nothing."""
+    text = f.metadata.get(CHAR) if DECLARED_COLUMN in f.metadata else None
+    found = parse(text) if isinstance(text, str) else None
+    if found is None or not found.length:
+        return f.dataType
+    return st.CharType(found.length) if found.kind == "char" else st.VarcharType(found.length)
 
 
 def _declarations(t: st.DataType, inner: str, name: str, is_column: bool = False) -> dict[str, str]:

@@ -7,6 +7,7 @@ error names the column; nothing is silently rounded or truncated.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -143,6 +144,11 @@ def _time_type(t: pa.DataType, path: str) -> st.DataType:
         )
     # Spark stores times in nanoseconds at any precision; since 4.3 it has a type that shows all nine digits.
     return st.TimeType(9 if t.unit == "ns" and SPARK_VERSION >= (4, 3) else 6)
+
+
+def of_json(schema: str) -> st.StructType:
+    """A schema from Spark's JSON."""
+    return st.StructType.fromJson(json.loads(schema))
 
 
 def promised(schema: st.StructType) -> pa.Schema:

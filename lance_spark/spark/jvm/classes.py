@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import stat
-import tempfile
 import uuid
 import zipfile
 import zlib
@@ -19,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from py4j.protocol import Py4JError
+
+from lance_spark.kernels.code_folders import user_folders, writable
 
 PACKAGED = Path(__file__).with_name("classes.jar")
 """The jar that `make build` makes and the wheel has. In a checkout there is none."""
@@ -51,22 +51,7 @@ def folder() -> Path | None:
 
     Code is loaded from it, so it must belong to this user or to root, and no one else may be able to write to it; None if there is none.
     """
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    for place in (Path(cache, "lance-spark"), Path(tempfile.gettempdir(), f"lance-spark-{os.getuid()}")):
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if is_trusted(place) and os.access(place, os.W_OK):
-                return place
-        except OSError:
-            continue
-    return None
-
-
-def is_trusted(place: Path) -> bool:
-    """True if only this user or root can have written to this folder."""
-    found = place.lstat()
-    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid in (0, os.getuid()) and not others_write
+    return writable(user_folders())
 
 
 def jar_of(parts: Iterable[bytes]) -> Path | None:

@@ -329,14 +329,31 @@ def write_jar(path: str) -> None:
 
     Raises UnsupportedFeatureError if Spark, which compiles it, does not start.
     """
-    try:
-        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    except PySparkException as e:
-        raise UnsupportedFeatureError(f"Spark, which compiles the planner, does not start: {e}") from None
+    spark = _started()
     gateway: Any = spark.sparkContext._gateway
     classes = _compile_known(gateway, _context_loader(spark))
     _write(classes, path)
     spark.stop()
+
+
+def keep_planner() -> bool:
+    """Compile the planner's classes for this user's later sessions. False if the package has them already.
+
+    Raises UnsupportedFeatureError if Spark, which compiles them, does not start.
+    """
+    if packaged(sources()) is not None:
+        return False
+    spark = _started()
+    install(spark)
+    spark.stop()
+    return True
+
+
+def _started() -> SparkSession:
+    try:
+        return SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    except PySparkException as e:
+        raise UnsupportedFeatureError(f"Spark, which compiles the planner, does not start: {e}") from None
 
 
 def _write(classes: Any, path: str) -> None:

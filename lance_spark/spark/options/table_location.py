@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options.known import ReadOptions, SparkWriteOptions
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.storage.store import Store
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def store_to_write(options: SparkWriteOptions) -> Store:
 
 
 def namespace_of(options: ReadOptions | SparkWriteOptions) -> Namespace:
+    """The namespace that the options name."""
     from lance_spark.namespace.connect import connect  # most tables are at a path
 
     place, properties = options.namespace or options.path, dict(options.namespace_properties)

@@ -20,6 +20,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidOptionError
 from lance_spark.index.vector.vectors import vector_type
+from lance_spark.spark.options.read import JOINS
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.nearest import Nearest, nearest_of
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 
 DISTANCE = "_distance"
 """The last column of the result."""
-_PARAMETERS = (
-    *("nprobes", "minimum_nprobes", "maximum_nprobes", "search_effort", "approx_mode"),
-    *("refine_factor", "ef", "use_index", "distance_range"),
-)
+_PARAMETERS = (*JOINS, "use_index", "distance_range")
 
 Batches = Iterator[pa.RecordBatch]
 

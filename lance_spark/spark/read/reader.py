@@ -76,95 +76,111 @@ class LancePartition(Headed, InputPartition):
 
 
 @dataclass(frozen=True)
-class Partitioning:
-    """Limits for splitting a scan into tasks: `cores` run them (None: unknown), and each reads about `max_bytes` at most."""
+class Parts:
+    """A read in tasks, on the driver.
 
+    `rows_only`: only the number of rows matters. `cores` run the tasks (None: unknown), and each reads about `max_bytes` at most.
+    `num_fragments` is the number of fragments of the table, if it is known before its tasks run.
+    """
+
+    tasks: Tasks
+    rows_only: bool = False
     cores: int | None = None
     max_bytes: int = MAX_TASK_BYTES
+    num_fragments: int | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks as partitions of Spark."""
+        # Without our planner, the cluster's size is unknown here; the driver's cores are the closest estimate.
+        tasks = self.tasks(self.cores or os.cpu_count() or 1, self.max_bytes)
+        elsewhere, seen = _elsewhere(tasks)
+        skipped = 0 if self.num_fragments is None else self.num_fragments - seen
+        return [LancePartition(task, self.rows_only, skipped, elsewhere.get(i, frozenset())) for i, task in enumerate(tasks)]
 
 
-class LanceReader(DataSourceReader):
-    """The reader of the rows of `tasks`: those of a table or of a partitioned namespace, of a search, or changes.
+class Returned:
+    """What Spark gets of the rows that a task reads. Executors know no more of a read than this and the task.
 
-    `reports`: tasks send their cost to the JVM, see `workers.metrics`. Only this, the conversion and the aggregation are pickled for
-    the executors. `num_fragments` is the number of fragments of the table, if it is known before its tasks run. `texts` are columns that
-    are added to the rows.
+    They are aggregated, or have `texts` added and are converted. `reports`: tasks send their cost to the JVM, see `workers.metrics`.
+    With `lists`, batches are returned as these.
     """
 
     def __init__(
         self,
-        tasks: Tasks,
         conversion: Conversion,
-        rows_only: bool = False,
-        size: Partitioning = Partitioning(),
         aggregation: Aggregation | None = None,
-        reports: bool = False,
         texts: TextColumns | None = None,
-        num_fragments: int | None = None,
+        reports: bool = False,
+        lists: ColumnLists | None = None,
     ) -> None:
-        self._tasks = tasks
-        self._conversion = conversion
-        self._rows_only = rows_only
-        self._size = size
-        self._aggregation = aggregation
-        self._reports = reports
+        self.conversion = conversion
+        self.aggregation = aggregation
         # Tasks without such columns do not import what adds them.
-        self._texts = texts if texts is not None and texts.conditions else None
-        self._num_fragments = num_fragments
-        self._lists: ColumnLists | None = None
+        self.texts = texts if texts is not None and texts.conditions else None
+        self.reports = reports
+        self.lists = lists
+
+    def of(self, partition: LancePartition, cost: Cost) -> Iterator[pa.RecordBatch]:
+        """The batches of a task, in exactly the promised schema, or as lists."""
+        batches = self._rows(partition, cost)
+        return batches if self.lists is None else map(self.lists.of, batches)
+
+    def _rows(self, partition: LancePartition, cost: Cost) -> Iterator[pa.RecordBatch]:
+        if partition.rows_only:
+            return (blank(self.conversion.promised, rows) for rows in partition.task.row_counts(cost))
+        batches = partition.task.read(cost)
+        if self.aggregation is None:
+            return self.converted(batches)
+        if self.aggregation.counts_rows:
+            result = self.aggregation.result
+            return (_repeated(batch.column(0), result) for batch in batches)
+        return partial(self.aggregation, map(self.conversion.apply, batches))
+
+    def converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of rows."""
+        return map(self.conversion.apply, batches if self.texts is None else map(self.texts.added_to, batches))
+
+
+class LanceReader(DataSourceReader):
+    """The reader of the parts of a read: of the rows of a table or of a partitioned namespace, of a search, or of changes."""
+
+    def __init__(self, parts: Parts, returned: Returned) -> None:
+        self._parts = parts
+        self._returned = returned
 
     def return_lists(self, lists: ColumnLists) -> None:
         """Return batches as these lists from now on."""
-        self._lists = lists
-        self._conversion = replace(self._conversion, keeps_dictionaries=self._aggregation is None)
+        made = self._returned
+        conversion = replace(made.conversion, keeps_dictionaries=made.aggregation is None)
+        self._returned = Returned(conversion, made.aggregation, made.texts, made.reports, lists)
 
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
-        # Without our planner, the cluster's size is unknown here; the driver's cores are the closest estimate.
-        tasks = self._tasks(self._size.cores or os.cpu_count() or 1, self._size.max_bytes)
-        elsewhere, seen = _elsewhere(tasks)
-        skipped = 0 if self._num_fragments is None else self._num_fragments - seen
-        return [LancePartition(task, self._rows_only, skipped, elsewhere.get(i, frozenset())) for i, task in enumerate(tasks)]
+        return self._parts.partitions()
 
     def found(self, runner: Runner) -> pa.Table | None:
         """The rows of a search for vectors, which this process finds with the tasks of `runner`; None if it is not for this process."""
-        (task,) = cast("Sequence[SearchTask]", self._tasks(1, self._size.max_bytes))
+        (task,) = cast("Sequence[SearchTask]", self._parts.tasks(1, self._parts.max_bytes))
         found = task.found(runner)
         if found is None:
             return None
-        batches = list(self._converted(found.to_batches()))
+        batches = list(self._returned.converted(found.to_batches()))
         # Spark does not take columns without chunks.
-        return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=self._conversion.promised)])
+        return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=self._returned.conversion.promised)])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the batches of one task, in exactly the promised schema, or as lists."""
+        """Read the batches of one task."""
         start_task()
         assert isinstance(partition, LancePartition)
         cost = Cost(partition.elsewhere)
         with brief_errors():
-            batches = self._read(partition, cost)
-            yield from batches if self._lists is None else map(self._lists.of, batches)
-        if self._reports:
+            yield from self._returned.of(partition, cost)
+        if self._returned.reports:
             report(cost)
 
-    def _read(self, partition: LancePartition, cost: Cost) -> Iterator[pa.RecordBatch]:
-        if partition.rows_only:
-            return (blank(self._conversion.promised, rows) for rows in partition.task.row_counts(cost))
-        batches = partition.task.read(cost)
-        if self._aggregation is None:
-            return self._converted(batches)
-        if self._aggregation.counts_rows:
-            result = self._aggregation.result
-            return (_repeated(batch.column(0), result) for batch in batches)
-        return partial(self._aggregation, map(self._conversion.apply, batches))
-
-    def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(self._conversion.apply, batches if self._texts is None else map(self._texts.added_to, batches))
-
     def __getstate__(self) -> dict[str, Any]:
-        names = "_conversion", "_aggregation", "_reports", "_texts", "_lists"
-        return {name: getattr(self, name) for name in names}
+        return {"_returned": self._returned}
 
 
 def _elsewhere(tasks: Sequence[Task]) -> tuple[dict[int, frozenset[FragmentName]], int]:

@@ -52,8 +52,6 @@ class Request:
         conditions: list[Predicate] = [] if plan.predicate is None else [plan.predicate]
         pushed = [from_json(tree, schema) for tree in self.filter]
         conditions += [p for p in pushed if p.root != Literal(True, pa.bool_())]
-        if plan.limit is not None and (self.filter or self.limit is not None or self.aggregates):
-            raise ValueError("Spark's planner must not push a filter, limit or aggregate into a scan with the option limit")
         plan = replace(
             plan,
             predicate=conjunction(conditions) if conditions else None,
@@ -66,6 +64,18 @@ class Request:
         if self.rows_only:
             return _only(plan, () if plan.predicate is None else plan.predicate.columns)
         return plan
+
+    @property
+    def needs(self) -> list[str]:
+        """The abilities that a read needs for it, see `read.kind`."""
+        asked = {
+            "filter": bool(self.filter),
+            "limit": self.limit is not None,
+            "aggregates": self.is_aggregated,
+            "join": self.join is not None,
+            "found": self.results is not None,
+        }
+        return [ability for ability, is_asked in asked.items() if is_asked]
 
     @property
     def is_aggregated(self) -> bool:

@@ -7,15 +7,24 @@ which it goes on: there, the reader keeps the offset itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
 
 from lance_spark.spark.columns.batches import Conversion
+from lance_spark.spark.columns.types import promised
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.read.changes import ADDED, ChangesRead
+from lance_spark.spark.read.kind import plan_of, selected, shown
+from lance_spark.spark.read.opened import Opened
 from lance_spark.spark.read.reader import LancePartition
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.table.feed.changes import Changes
 from lance_spark.table.feed.offset import Offset
 from lance_spark.table.feed.stream import TableStream
 
@@ -112,3 +121,19 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_conversion": self._conversion}
+
+
+def stream_reader(opened: Opened, options: ReadOptions, schema: StructType) -> LanceStreamReader:
+    """The reader of the columns `schema` of the rows of a table, or of its changes, that follows its versions."""
+    options.check_stream()
+    snapshot = opened.table_for("; read streams of its tables")
+    if options.feed.changes:
+        found = ChangesRead(opened, options).changes(snapshot.version)
+        own = shown(found.fields)
+    else:
+        plan = plan_of(opened, options)
+        found = Changes(snapshot, snapshot.version, snapshot.version, replace(plan, predicate=None), plan.predicate)
+        own = shown(plan.fields(snapshot))
+    found = replace(found, plan=selected(found.plan, snapshot, own, ADDED, schema))
+    stream = TableStream(found, options.feed, os.cpu_count() or 1, options.max_partition_bytes)
+    return LanceStreamReader(stream, Conversion(promised(schema), options.truncates))

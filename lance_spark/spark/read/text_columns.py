@@ -23,7 +23,7 @@ class TextColumns:
 
     @classmethod
     def of(cls, schema: StructType, shape: Snapshot, table_for: Callable[[str], Snapshot]) -> TextColumns:
-        """Those of the columns in `schema`, of a version that is read; `shape` and `table_for` are those of `spark.opened.Opened`.
+        """Those of the columns in `schema`, of a version that is read; `shape` and `table_for` are those of `spark.read.opened.Opened`.
 
         Raises UnsupportedFeatureError for a partitioned namespace, whose tables may split texts in different ways.
         """

@@ -20,7 +20,7 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
 from lance_spark.spark.write.writer import STOPPED_AFTER_S, of_session

@@ -25,7 +25,7 @@ from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import ROW_OPERATION, Command, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock

@@ -17,7 +17,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.spark.write.writer import LanceCommitMessage, LanceWriter, no_message
 
@@ -46,7 +47,7 @@ def stream_options(given: Mapping[str, str]) -> SparkWriteOptions:
     """
     names = {name.lower() for name in given}
     first = {APP_VERSION: "0"} if APP_ID.lower() in names and APP_VERSION.lower() not in names else {}
-    options = SparkWriteOptions.parse({**given, **first})
+    options = parse_options(SparkWriteOptions, {**given, **first})
     for name, advice in (
         ("txnVersion", "the number of a batch is its txnVersion"),
         ("write_mode", "the first batch creates the table, and the others append to it"),

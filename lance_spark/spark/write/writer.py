@@ -19,7 +19,7 @@ from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.again import Job, JobWriter
 from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.known import SparkWriteOptions
+from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import DECLARED_COLUMN, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
@@ -59,7 +59,7 @@ class LanceWriter(JobWriter):
         """`place` is that of `begin_write`. `there` is the schema of the existing table, if any.
 
         Columns are nullable, except those of a primary key, and those that are not nullable in the existing table. Overwriting keeps CHAR
-        and so on.
+        and so on. A statement that replaces a table of the session catalog has declared all columns anew.
         The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too,
         also those of a new table.
         """
@@ -84,8 +84,10 @@ class LanceWriter(JobWriter):
             if there is not None:
                 self._replaced, overwrite = allowed, False
         mode: Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
-        new = loosened(new, there, declared={f.name for f in schema.fields if DECLARED_COLUMN in f.metadata})
-        if overwrite and there is not None and "overwriteSchema" not in options.given:
+        declared = {f.name for f in schema.fields if DECLARED_COLUMN in f.metadata}
+        replaces_columns = overwrite and "overwriteSchema" not in options.given
+        new = loosened(new, None if replaces_columns and declared else there, declared=declared)
+        if replaces_columns and there is not None and not declared:
             new = pa.schema(_as_declared(list(new), list(there)))
         target = write.begin_write(place, new, mode, options.write)
         self._target = replace(target, rules=replace(target.rules, within=allowed))

@@ -32,6 +32,7 @@ from lance_spark.metadata.operations import (
     Update,
     UpdateBases,
 )
+from lance_spark.schema import primary_key
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.build.old_writers import format_of
@@ -198,6 +199,8 @@ def check_result(operation: Operation, before: Manifest | None, after: Manifest)
             raise InvalidOperationError("a table with rows must have columns")
     if isinstance(operation, Restore):
         return
+    if old_schema is not None and after.schema != old_schema:
+        primary_key.check_kept(old_schema, after.schema, overwritten=isinstance(operation, Overwrite))
     if before is not None and before.schema != after.schema and not isinstance(operation, Overwrite):
         check_kept_data(before.schema, after.schema, _pairs(before, after), merges=isinstance(operation, Merge))
     _check_fragments(operation, before, after)

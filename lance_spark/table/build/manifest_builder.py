@@ -46,7 +46,7 @@ from lance_spark.metadata.operations import (
     UpdateMap,
 )
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema.field_messages import primary_key_position
+from lance_spark.schema.primary_key import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, row_ids_and_versions
 from lance_spark.table.build.checks import check_operation, check_result, kept_and_new
@@ -336,7 +336,7 @@ def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSetti
 
 def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -> None:
     """Raise InvalidOperationError for a change of an existing primary key, and for invalid metadata of a key."""
-    old, new = ({f.id: p for f in s.walk() if (p := primary_key_position(f)) is not None} for s in (before, after))
+    old, new = ({f.id: _marks(f) for f in s.walk() if primary_key_position(f) is not None} for s in (before, after))
     names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
     written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
     if old and (written or old != new):
@@ -345,6 +345,11 @@ def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -
         raise InvalidOperationError(
             "invalid metadata of the unenforced primary key; expected the position of at least one field in the key"
         )
+
+
+def _marks(field: Field) -> tuple[int | None, bytes | None, bytes | None]:
+    """What makes a field part of the primary key: its position, which may be in the field message alone, and its metadata."""
+    return primary_key_position(field), field.metadata.get(PRIMARY_KEY), field.metadata.get(PRIMARY_KEY_POSITION)
 
 
 def _with_metadata(field: Field, operation: UpdateConfig) -> Field:

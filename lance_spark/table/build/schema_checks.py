@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from lance_spark.errors import InvalidOperationError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.row_columns import check_not_reserved
-from lance_spark.schema.field_messages import primary_key_position
+from lance_spark.schema import primary_key
 from lance_spark.schema.schema import Field, Schema
 
 _MAX_ID = 2**31 - 1
@@ -37,12 +37,7 @@ def check_new_schema(schema: Schema, before: Schema | None) -> None:
     if any(not f.name for f in new.fields):
         raise InvalidOperationError("a column has no name, which pylance cannot read; name it")
     _check_names(schema.fields, "the table")
-    for path in schema.paths():
-        if primary_key_position(path[-1]) is not None and any(f.nullable for f in path):
-            name = ".".join(f.name for f in path)
-            raise InvalidOperationError(
-                f"column {name!r} is in the primary key, so it must not be nullable: pylance could not open the table"
-            )
+    primary_key.check_rules(schema, before)
     counted = Counter(f.id for f in schema.walk())
     if wrong := sorted(i for i, count in counted.items() if count > 1 or not 0 <= i <= _MAX_ID):
         raise InvalidOperationError(f"invalid or duplicate field ids {wrong}; expected distinct ids from 0")

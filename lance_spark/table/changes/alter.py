@@ -12,15 +12,17 @@ from lance_spark.errors import InvalidOptionError, SchemaMismatchError, Unsuppor
 from lance_spark.metadata.operations import CONSTRAINT, Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
 from lance_spark.metadata.row_columns import check_names, check_new_names, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema.field_messages import primary_key_position
-from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field
+from lance_spark.schema.primary_key import broken_rule, primary_key_position
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.changes.alter_types import Retyped, RetypePlan, retyped
+from lance_spark.table.changes.column_order import Move, moved, reordered
 from lance_spark.table.changes.new_columns import check_new
 from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.rule_checks import check_constraint, check_no_nulls
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.retry import retried
+from lance_spark.table.scan.plan import names
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
@@ -101,6 +103,23 @@ def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str,
         return Project(replace(schema, fields=kept), preserves_nullability=True)
 
     return _commit(snapshot, project, noted)
+
+
+def move_columns(snapshot: Snapshot, moves: Sequence[Move], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    """Move columns to other places in the table or their structs. Data files are kept as they are."""
+    return _commit(snapshot, lambda latest: _only_schema(moved(latest.manifest.schema, moves)), noted)
+
+
+def reorder_columns(snapshot: Snapshot, order: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    """Put the columns `order` first, in this order, each in the table or its struct; the others follow. Data files are kept."""
+    wanted = names([order] if isinstance(order, str) else order)
+    if not wanted:
+        raise ValueError("the order of columns must name at least one column")
+    return _commit(snapshot, lambda latest: _only_schema(reordered(latest.manifest.schema, wanted)), noted)
+
+
+def _only_schema(schema: Schema) -> Project:
+    return Project(schema, preserves_nullability=True)
 
 
 def alter_columns(
@@ -256,7 +275,8 @@ def update_field_metadata(snapshot: Snapshot, values: Mapping[str, Mapping[str, 
 def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Declare the columns of the primary key, in this order. The key is not enforced, and it can be declared only once.
 
-    Raises SchemaMismatchError for nullable or struct columns, and ValueError for a key that is empty or names a column twice.
+    Raises SchemaMismatchError for a column that cannot be in a key (see `schema.primary_key`), and ValueError for a key that is empty or
+    names a column twice.
     """
     if not columns:
         raise ValueError("a primary key must have at least one column")
@@ -264,13 +284,12 @@ def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[s
         raise ValueError(f"the primary key names a column twice: {', '.join(columns)}")
 
     def update(latest: Snapshot) -> UpdateConfig:
-        fields = [latest.manifest.schema.resolve(path)[-1] for path in columns]
-        if unfit := [f.name for f in fields if f.nullable or f.children]:
-            raise SchemaMismatchError(f"the columns of a primary key must be non-nullable leaf columns; these are not: {', '.join(unfit)}")
-        values = {
-            f.id: UpdateMap({PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(position)})
-            for position, f in enumerate(fields, start=1)
-        }
+        values = {}
+        for position, name in enumerate(columns, start=1):
+            path = latest.manifest.schema.resolve_field(name)
+            if (rule := broken_rule(path)) is not None:
+                raise SchemaMismatchError(f"{latest}: column {name!r} cannot be in the primary key: {rule}")
+            values[path[-1].id] = UpdateMap({PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(position)})
         return UpdateConfig(field_metadata_updates=values)
 
     return _commit(snapshot, update, noted)

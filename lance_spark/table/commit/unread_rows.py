@@ -18,8 +18,8 @@ compactions change only the rows of the table, which those in the log replace la
 from __future__ import annotations
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.metadata.manifest import Manifest
+from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import has_log, unread_shards

@@ -7,9 +7,8 @@ the new fragments first, so that the same commit has them. The table's config re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,9 @@ from lance_spark.table.indexes.segment import discard as discard_segments
 from lance_spark.table.scan.parts import Part, Parts, whole_parts
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, pack, plan_parts, plan_tasks, row_bytes
 from lance_spark.table.scan.runner import Runner
+from lance_spark.table.scan.stages import Results, Stage, run_stages
 from lance_spark.table.scan.task import ScanTask
-from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import column_at
@@ -151,10 +151,6 @@ def _sorted_run(task: SortTask, batch: pa.RecordBatch, lineage: Sequence[np.ndar
         return Run(fragments if lineage is None else with_lineage(fragments, [column[order] for column in lineage]), ends)
 
 
-Results = Sequence[Sequence[Any]]
-"""The results of the tasks of each stage so far."""
-
-
 @dataclass(frozen=True)
 class _Plan:
     """What is clustered: the rows of `parts`, whole fragments, by the fields at `paths`. `how` is complete."""
@@ -189,8 +185,8 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
     if not columns:
         raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
     check_columns(snapshot.manifest.schema, columns)
-    jobs = before.jobs if columns == before.columns and not how.full else frozenset()
-    parts = Parts.of(_chosen(snapshot, how, jobs))
+    how = replace(how, columns=columns)
+    parts = Parts.of(_chosen(snapshot, how, _jobs(before, how)))
     if snapshot.manifest.has_stable_row_ids and (rows := parts.num_rows) > _MOST_SHUFFLED_IDS:
         raise UnsupportedFeatureError(
             f"{snapshot}: clustering {rows} rows of a table with stable row ids would make its manifest larger by 4 bytes a row; "
@@ -198,11 +194,22 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
         )
     return _Plan(
         snapshot,
-        replace(how, columns=columns),
+        how,
         tuple(snapshot.manifest.schema.resolve(name) for name in columns),
         parts,
         rewrite_target(snapshot, NO_OPTIONS),
     )
+
+
+def chosen_fragments(snapshot: Snapshot, how: Clustering) -> list[Fragment]:
+    """The fragments that a clustering would write anew, for one that names its columns."""
+    jobs = _jobs(Clustered.of(snapshot), how)
+    return [part.fragment for part in _chosen(snapshot, how, jobs)]
+
+
+def _jobs(before: Clustered, how: Clustering) -> frozenset[str]:
+    """The jobs that have written fragments which are clustered as asked."""
+    return before.jobs if how.columns == before.columns and not how.full else frozenset()
 
 
 def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequence[Part]:
@@ -279,12 +286,11 @@ def _splits(plan: _Plan, results: Results) -> tuple[tuple[Sample, ...], np.ndarr
     return samples, np.unique(np.concatenate([cuts, cuts[times > 1] + np.uint64(1)]))
 
 
-STAGES: Sequence[tuple[Callable[[Snapshot, Clustering, int, Results], Sequence[Any]], Callable[[Any], Any]]] = (
-    (_sample_tasks, sample),
-    (_run_tasks, write_sorted),
-    (_range_tasks, write_sorted),
+STAGES: Sequence[Stage[Clustering]] = (
+    Stage(_sample_tasks, sample),
+    Stage(_run_tasks, write_sorted),
+    Stage(_range_tasks, write_sorted),
 )
-"""The stages of a clustering: the tasks, for the results of the stages before, and the function that runs them."""
 
 
 def cluster(runner: Runner, snapshot: Snapshot, how: Clustering, write: WriteOptions = NO_OPTIONS) -> ClusteringMetrics:
@@ -295,24 +301,20 @@ def cluster(runner: Runner, snapshot: Snapshot, how: Clustering, write: WriteOpt
     if done_already := done_before(snapshot.store, write.noted):
         return ClusteringMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
-    return commit_clustered(runner, snapshot, how, run_stages(runner, snapshot, how), write)
+    return commit_clustered(runner, snapshot, how, run_clustering(runner, snapshot, how), write)
 
 
-def run_stages(runner: Runner, snapshot: Snapshot, how: Clustering) -> Results:
+def run_clustering(runner: Runner, snapshot: Snapshot, how: Clustering) -> Results:
     """The results of all stages. If one fails, the files of all are deleted."""
-    results: list[list[Any]] = []
-    with on_failure(lambda: _discard(snapshot, results[1:])), in_use(snapshot):
-        for tasks_of, run in STAGES:
-            tasks = tasks_of(snapshot, how, runner.cores, results)
-            with on_failure(partial(_discard_written, tasks)):
-                results.append(runner.run(tasks, run))
-    return results
 
+    def discard(begun: Sequence[Sequence[Any]], results: Results) -> None:
+        # Of a stage of which a task failed, the files of the others are known by their names only.
+        failed = begun[-1] if len(begun) > len(results) else ()
+        if failed and isinstance(failed[0], SortTask):
+            discard_job(failed[0].target)
+        _discard(snapshot, results[1:])
 
-def _discard_written(tasks: Sequence[Any]) -> None:
-    """Delete what tasks of one stage have written, of which one failed: the files of the others are known by their names only."""
-    if tasks and isinstance(tasks[0], SortTask):
-        discard_job(tasks[0].target)
+    return run_stages(runner, snapshot, STAGES, how, discard)
 
 
 def commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> ClusteringMetrics:

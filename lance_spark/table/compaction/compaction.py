@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
-from lance_spark.display.figures import Figures
 from lance_spark.errors import check_at_least, check_type, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import ReserveFragments, Rewrite, RewriteGroup, RewrittenIndex
@@ -126,21 +125,6 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
     close()
     within = within_limits(snapshot, groups, options)
     return CompactionPlan(tuple(tuple(fragment for fragment, _ in group) for group in within), tuple(left_out))
-
-
-@dataclass(frozen=True)
-class Proposal(Figures):
-    """What a compaction with the default options would do: of all `fragments`, rewrite some, and leave some out that an index covers."""
-
-    fragments: int
-    to_rewrite: int
-    left_out: int
-
-
-def proposal(snapshot: Snapshot) -> Proposal:
-    """What a compaction would do; reads no data file."""
-    plan = plan_compaction(snapshot, COMPACTION)
-    return Proposal(len(snapshot.manifest.fragments), sum(map(len, plan.groups)), len(plan.left_out))
 
 
 def within_limits(snapshot: Snapshot, groups: Sequence[Group], options: CompactionOptions) -> Sequence[Group]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lance_spark.display.figures import Figures
-from lance_spark.errors import CommitConflictError, InvalidOptionError, on_refusal
+from lance_spark.errors import CommitConflictError, InvalidOptionError, by_name_from_now, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
@@ -23,13 +24,13 @@ from lance_spark.table.compaction.compaction import (
     CompactionPlan,
     commit_compaction,
     plan_compaction,
-    proposal,
 )
 from lance_spark.table.compaction.task import LINEAGE, CompactionTask, compact
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.scan.runner import Here, Runner
+from lance_spark.table.scan.stages import Results, Stage
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import WriteTarget
@@ -70,7 +71,7 @@ def optimize(
         return CompactionMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
     if (how := _clustering(snapshot, fragments, options)) is not None:
-        return _commit_clustered(runner, snapshot, how, cluster.run_stages(runner, snapshot, how), write)
+        return _commit_clustered(runner, snapshot, how, cluster.run_clustering(runner, snapshot, how), write)
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
     result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
@@ -96,9 +97,26 @@ def _clustering(snapshot: Snapshot, fragments: Container[int] | None, options: C
     return Clustering(columns, False, fragments, options.target_rows_per_fragment, options)
 
 
-def _commit_clustered(
-    runner: Runner, snapshot: Snapshot, how: Clustering, results: cluster.Results, write: WriteOptions
-) -> CompactionMetrics:
+@dataclass(frozen=True)
+class Proposal(Figures):
+    """What a compaction would do: of all `fragments`, rewrite some, and leave some out that an index covers."""
+
+    fragments: int
+    to_rewrite: int
+    left_out: int
+
+
+def proposal(snapshot: Snapshot, options: CompactionOptions = COMPACTION) -> Proposal:
+    """What a compaction would do; reads no data file."""
+    fragments = len(snapshot.manifest.fragments)
+    how = _clustering(snapshot, None, options)
+    if how is not None:
+        return Proposal(fragments, len(cluster.chosen_fragments(snapshot, how)), 0)
+    plan = plan_compaction(snapshot, options)
+    return Proposal(fragments, sum(map(len, plan.groups)), len(plan.left_out))
+
+
+def _commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> CompactionMetrics:
     """Commit what the stages of a clustering have written. As a group of a compaction, it is skipped if other writers changed it."""
     try:
         version, done = cluster.commit_rewritten(runner, snapshot, how, results, write)
@@ -109,31 +127,25 @@ def _commit_clustered(
     return _add(CompactionMetrics(snapshot.version), version, [done], 0)
 
 
-def stage_tasks(
-    number: int,
-    snapshot: Snapshot,
-    fragments: Container[int] | None,
-    options: CompactionOptions,
-    write: WriteOptions,
-    cores: int,
-    results: cluster.Results,
-) -> Sequence[Any]:
-    """The tasks of a stage, of `STAGES`, for an engine that runs them itself with `run_task`, and then calls `commit_tasks`.
+@dataclass(frozen=True)
+class Compaction:
+    """What a compaction is asked: of the fragments with these ids (None: all)."""
 
-    Without an order of rows, the first stage is all.
-    """
+    fragments: Container[int] | None
+    options: CompactionOptions
+    write: WriteOptions
+
+
+def _tasks(number: int, snapshot: Snapshot, asked: Compaction, cores: int, results: Results) -> Sequence[Any]:
+    """The tasks of a stage. Without an order of rows, the first stage is all."""
     snapshot = with_own_ids(snapshot)
-    if (how := _clustering(snapshot, fragments, options)) is not None:
-        tasks, _ = cluster.STAGES[number]
-        return tasks(snapshot, how, cores, results)
-    return [] if number else _compaction_tasks(snapshot, fragments, options, write)
+    how = _clustering(snapshot, asked.fragments, asked.options)
+    if how is not None:
+        return cluster.STAGES[number].tasks(snapshot, how, cores, results)
+    return [] if number else _compaction_tasks(snapshot, asked.fragments, asked.options, asked.write)
 
 
-STAGES = len(cluster.STAGES)
-
-
-def run_task(task: Any) -> Any:
-    """The result of a task of `stage_tasks`."""
+def _run_task(task: Any) -> Any:
     if isinstance(task, CompactionTask):
         return compact(task)
     return cluster.sample(task) if isinstance(task, cluster.SampleTask) else cluster.write_sorted(task)
@@ -148,20 +160,24 @@ def _compaction_tasks(
     return [task for step in _steps(snapshot, plan, options, write, max(len(plan.groups), 1)) for task in step]
 
 
-def commit_tasks(
-    snapshot: Snapshot, fragments: Container[int] | None, results: cluster.Results, options: CompactionOptions, write: WriteOptions
-) -> CompactionMetrics:
-    """Commit the results of all tasks of `stage_tasks` for the same version. Indexes are remapped in this process."""
-    snapshot = with_own_ids(snapshot)
-    if (how := _clustering(snapshot, fragments, options)) is not None:
+def commit_tasks(snapshot: Snapshot, asked: Compaction, results: Results) -> CompactionMetrics:
+    """Commit the results of all `STAGES` for the same version. Indexes are remapped in this process."""
+    snapshot, options, write = with_own_ids(snapshot), asked.options, asked.write
+    how = _clustering(snapshot, asked.fragments, options)
+    if how is not None:
         return _commit_clustered(Here(), snapshot, how, results, write)
-    done = results[0]
-    result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
-    return (
-        _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write), options.defer_index_remap))
-        if done
-        else result
-    )
+    left_out = plan_compaction(snapshot, options, asked.fragments).left_out
+    result = CompactionMetrics(snapshot.version, left_out=left_out)
+    compacted = results[0]
+    if not compacted:
+        return result
+    target = rewrite_target(snapshot, write)
+    committed = _commit(Here(), snapshot, compacted, write, target, options.defer_index_remap)
+    return _add(result, *committed)
+
+
+STAGES: Sequence[Stage[Compaction]] = tuple(Stage(partial(_tasks, number), _run_task) for number in range(len(cluster.STAGES)))
+"""The stages of a compaction for an engine that runs them itself, and then calls `commit_tasks`."""
 
 
 def _steps(
@@ -233,18 +249,26 @@ class Optimizer(Generic[Result]):
         """What a compaction would do."""
         return proposal(self.snapshot)._repr_html_()
 
+    @by_name_from_now(
+        "materialize_deletions",
+        "materialize_deletions_threshold",
+        "defer_index_remap",
+        "max_bytes_per_file",
+        after=2,
+    )
     def compact_files(
         self,
         target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        *,
         materialize_deletions: bool = COMPACTION.materialize_deletions,
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
-        defer_index_remap: bool = COMPACTION.defer_index_remap,
         max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
-        *,
+        drop_index_coverage: bool = COMPACTION.drop_index_coverage,
+        defer_index_remap: bool = COMPACTION.defer_index_remap,
         max_source_fragments: int | None = None,
         max_source_rows: int | None = None,
         max_source_bytes: int | None = None,
-        excluded_fragment_ids: Sequence[int] | None = None,
+        excluded_fragment_ids: Sequence[int] = (),
         sort_by: Sequence[str] = (),
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
@@ -257,11 +281,12 @@ class Optimizer(Generic[Result]):
             materialize_deletions,
             materialize_deletions_threshold,
             max_bytes_per_file=max_bytes_per_file,
+            drop_index_coverage=drop_index_coverage,
             defer_index_remap=defer_index_remap,
             max_source_fragments=max_source_fragments,
             max_source_rows=max_source_rows,
             max_source_bytes=max_source_bytes,
-            excluded_fragment_ids=() if excluded_fragment_ids is None else excluded_fragment_ids,
+            excluded_fragment_ids=excluded_fragment_ids,
             sort_by=sort_by,
         )
         done = optimize(Here(), reopened(self.snapshot), None, options, NO_OPTIONS)
@@ -284,7 +309,7 @@ class Optimizer(Generic[Result]):
     def optimize_indices(
         self, *, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
     ) -> Result:
-        """Extend indexes (None: all) to the fragments that they do not cover.
+        """Extend indexes to the fragments that they do not cover, all or some.
 
         The new rows and the newest `num_indices_to_merge` segments are joined to one segment (None: all segments; 0: the new rows get a
         segment of their own). `retrain` builds the indexes again. Segments with too many rows for memory are not joined.

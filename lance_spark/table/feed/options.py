@@ -1,137 +1,144 @@
-"""The options of change feeds and of streams that read a table: each field of `FeedOptions` says all there is to know of one.
+"""The options of change feeds and of streams that read a table.
 
-Names and meanings are those of Delta Lake, where it has them. Parsers and docs/options.md come from here.
+Names and meanings are those of Delta Lake, where it has them. Parsers and docs/options.md come from
+the fields of `FeedOptions`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.options.field import NotWith, changed, option, used
 
-Kind = Literal["flag", "version", "start", "count", "moment", "tag", "duration"]
-"""What the text of an option says. A start is a version, or `LATEST`."""
-Use = Literal["batch", "stream", "both"]
 LATEST = "latest"
-_OPTION = "option"
-
-
-@dataclass(frozen=True)
-class FeedOption:
-    """How users give a field of `FeedOptions` as text. `use`: for the change feed of a batch, for streams, or for both."""
-
-    name: str
-    kind: Kind
-    use: Use
-    help: str
-
-
-def _said(name: str, kind: Kind, use: Use, help: str) -> dict[str, Any]:
-    return {_OPTION: FeedOption(name, kind, use, help)}
 
 
 @dataclass(frozen=True)
 class FeedOptions:
-    """Which changes are read, and how a stream reads a table. None: not given. `given` has the names of all options that are given."""
+    """Which changes are read, and how a stream reads a table. None: not given."""
 
-    changes: bool = field(
-        default=False,
-        metadata=_said("readChangeFeed", "flag", "both", "`true` reads changes instead of rows (see [change feed](change-feed.md))."),
-    )
-    starting_version: int | str | None = field(
-        default=None,
-        metadata=_said(
-            "startingVersion",
-            "start",
-            "both",
-            "The first version that is read; `latest`, in a stream: only what comes after the latest version.",
+    changes: bool = option(
+        False,
+        "flag",
+        "`true` reads changes instead of rows (see [change feed](change-feed.md)).",
+        name="readChangeFeed",
+        not_with=(
+            NotWith(("version", "tag", "timestamp"), because="startingVersion and endingVersion choose the changes"),
+            NotWith(("fullTextQuery", "hybrid", "nearest"), because="changes cannot be searched"),
+            NotWith(("fragments",), because="changes are those of all fragments"),
+            NotWith(("limit",), because="limit the DataFrame"),
         ),
     )
-    starting_timestamp: datetime | None = field(
-        default=None,
-        metadata=_said(
-            "startingTimestamp", "moment", "both", "As `startingVersion`: the first version at this time, in ISO 8601, or after it."
-        ),
+    starting_version: int | str | None = option(
+        None,
+        "count",
+        "The first version that is read; `latest`, in a stream: only what comes after the latest version.",
+        name="startingVersion",
+        words=(LATEST,),
     )
-    ending_version: int | None = field(
-        default=None, metadata=_said("endingVersion", "version", "batch", "The last version whose changes are read (default: the latest).")
+    starting_timestamp: datetime | None = option(
+        None,
+        "moment",
+        "As `startingVersion`: the first version at this time, in ISO 8601, or after it.",
+        name="startingTimestamp",
     )
-    ending_timestamp: datetime | None = field(
-        default=None,
-        metadata=_said(
-            "endingTimestamp", "moment", "batch", "As `endingVersion`: the last version at this time, in ISO 8601, or before it."
-        ),
+    ending_version: int | None = option(
+        None,
+        "count",
+        "The last version whose changes are read (default: the latest).",
+        name="endingVersion",
+        use=("batch",),
     )
-    net: bool = field(
-        default=False, metadata=_said("netChanges", "flag", "batch", "`true` reads one change for each row, over all versions.")
+    ending_timestamp: datetime | None = option(
+        None,
+        "moment",
+        "As `endingVersion`: the last version at this time, in ISO 8601, or before it.",
+        name="endingTimestamp",
+        use=("batch",),
     )
-    updates: bool = field(
-        default=True,
-        metadata=_said(
-            "computeUpdates",
-            "flag",
-            "both",
-            "`false` reads an update as the delete of the row before it and the insert of the row after it (default: `true`).",
-        ),
+    net: bool = option(
+        False,
+        "flag",
+        "`true` reads one change for each row, over all versions.",
+        name="netChanges",
+        use=("batch",),
     )
-    max_files: int | None = field(
-        default=None,
-        metadata=_said("maxFilesPerTrigger", "count", "stream", "At most so many fragments in one batch of a stream, but at least one."),
+    updates: bool = option(
+        True,
+        "flag",
+        "`false` reads an update as the delete of the row before it and the insert of the row after it (default: `true`).",
+        name="computeUpdates",
     )
-    max_bytes: int | None = field(
-        default=None,
-        metadata=_said("maxBytesPerTrigger", "count", "stream", "As `maxFilesPerTrigger`: at most so many bytes of data files."),
+    max_files: int | None = option(
+        None,
+        "count",
+        "At most so many fragments in one batch of a stream, but at least one.",
+        name="maxFilesPerTrigger",
+        least=1,
+        use=("stream",),
     )
-    max_rows: int | None = field(
-        default=None, metadata=_said("maxRowsPerTrigger", "count", "stream", "As `maxFilesPerTrigger`: at most so many rows.")
+    max_bytes: int | None = option(
+        None,
+        "count",
+        "As `maxFilesPerTrigger`: at most so many bytes of data files.",
+        name="maxBytesPerTrigger",
+        least=1,
+        use=("stream",),
     )
-    skip_change_commits: bool = field(
-        default=False,
-        metadata=_said("skipChangeCommits", "flag", "stream", "`true`: a stream leaves out commits that change or delete rows."),
+    max_rows: int | None = option(
+        None,
+        "count",
+        "As `maxFilesPerTrigger`: at most so many rows.",
+        name="maxRowsPerTrigger",
+        least=1,
+        use=("stream",),
     )
-    ignore_deletes: bool = field(
-        default=False, metadata=_said("ignoreDeletes", "flag", "stream", "`true`: a stream leaves out commits that only delete rows.")
+    skip_change_commits: bool = option(
+        False,
+        "flag",
+        "`true`: a stream leaves out commits that change or delete rows.",
+        name="skipChangeCommits",
+        use=("stream",),
     )
-    fail_on_data_loss: bool = field(
-        default=True,
-        metadata=_said(
-            "failOnDataLoss", "flag", "stream", "`false`: a stream goes on after versions that were removed before it read them."
-        ),
+    ignore_deletes: bool = option(
+        False,
+        "flag",
+        "`true`: a stream leaves out commits that only delete rows.",
+        name="ignoreDeletes",
+        use=("stream",),
     )
-
-    consumer: str | None = field(
-        default=None,
-        metadata=_said(
-            "consumerId",
-            "tag",
-            "stream",
-            "A stream records its place with the table under this name, and cleanups keep the versions that it needs.",
-        ),
+    fail_on_data_loss: bool = option(
+        True,
+        "flag",
+        "`false`: a stream goes on after versions that were removed before it read them.",
+        name="failOnDataLoss",
+        use=("stream",),
     )
-    consumer_expiration: timedelta = field(
-        default=timedelta(days=30),
-        metadata=_said(
-            "consumerExpiration",
-            "duration",
-            "stream",
-            "Cleanups no longer respect the place of a `consumerId` that has not been seen for so long (default: `30days`).",
-        ),
+    consumer: str | None = option(
+        None,
+        "new tag",
+        "A stream records its place with the table under this name, and cleanups keep the versions that it needs.",
+        name="consumerId",
+        use=("stream",),
     )
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The names of the options that have other values than their defaults."""
-        return frozenset(o.name for name, o in DESCRIBED.items() if getattr(self, name) != getattr(NO_FEED, name))
+    consumer_expiration: timedelta = option(
+        timedelta(days=30),
+        "duration",
+        "Cleanups no longer respect the place of a `consumerId` that has not been seen for so long (default: `30days`).",
+        name="consumerExpiration",
+        use=("stream",),
+    )
 
     def check_batch(self) -> None:
         """Raise InvalidOptionError if the options do not describe what a batch reads."""
-        if others := [o.name for o in DESCRIBED.values() if o.name in self.given and o.use == "stream"]:
+        found = changed(self)
+        if others := [name for name in used(FeedOptions, "stream") if name in found]:
             raise InvalidOptionError(f"the option {others[0]!r} applies only to readStream")
         if not self.changes:
-            if self.given:
-                name = min(self.given)
+            if found:
+                name = min(found)
                 raise InvalidOptionError(f"the option {name!r} needs readChangeFeed=true, or readStream; version and timestamp choose rows")
             return
         starts = [value for value in (self.starting_version, self.starting_timestamp) if value is not None]
@@ -144,14 +151,13 @@ class FeedOptions:
 
     def check_stream(self) -> None:
         """Raise InvalidOptionError if the options do not describe what a stream reads."""
-        if others := [o.name for o in DESCRIBED.values() if o.name in self.given and o.use == "batch"]:
+        found = changed(self)
+        if others := [name for name in used(FeedOptions, "batch") if name in found]:
             raise InvalidOptionError(f"the option {others[0]!r} does not apply to readStream: a stream has no end")
         if self.starting_version is not None and self.starting_timestamp is not None:
             raise InvalidOptionError("give either startingVersion or startingTimestamp")
-        if self.consumer is None and "consumerExpiration" in self.given:
+        if self.consumer is None and "consumerExpiration" in found:
             raise InvalidOptionError("the option 'consumerExpiration' needs consumerId, the name under which the stream records its place")
 
 
-DESCRIBED: dict[str, FeedOption] = {f.name: f.metadata[_OPTION] for f in fields(FeedOptions)}
-"""The options that users give as text, by field."""
 NO_FEED = FeedOptions()

@@ -22,12 +22,13 @@ from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.json_values import with_value_type
 from lance_spark.table.indexes.merge import MergeTask
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
-from lance_spark.table.indexes.stages import Results, Stage, run_stages, segments_in
+from lance_spark.table.indexes.stages import run_writing, segments_in, writing
 from lance_spark.table.indexes.training import STAGES as TRAINING
 from lance_spark.table.indexes.training import models_in, training, untrained
 from lance_spark.table.indexes.vectors import define_vectors, gather, gather_tasks, in_parts, with_model
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
+from lance_spark.table.scan.stages import Results
 from lance_spark.table.versions.snapshot import Snapshot
 
 MAX_SEGMENT_BYTES = 256 << 20
@@ -65,7 +66,7 @@ def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: 
     if done := done_before(snapshot.store, properties):
         return done
     snapshot = with_own_ids(snapshot)
-    return commit_created(snapshot, new, run_stages(runner, snapshot, STAGES, new), properties)
+    return commit_created(snapshot, new, run_writing(runner, snapshot, STAGES, new), properties)
 
 
 def _trained(snapshot: Snapshot, new: NewIndex) -> list[Definition]:
@@ -199,4 +200,4 @@ def commit_segments(
         return commit(snapshot.store, transaction, base=snapshot)
 
 
-STAGES = (*training(_trained), Stage(_build_tasks, build_segment), Stage(_gather_tasks, gather))
+STAGES = (*training(_trained), writing(_build_tasks, build_segment), writing(_gather_tasks, gather))

@@ -109,7 +109,7 @@ class IndexMethods(ABC):
         return self._changed(drop_index(self.snapshot, name, {}))
 
     def list_indices(self) -> Indexes:
-        """The segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
+        """List the segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
         return list_indices(self.snapshot)
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:

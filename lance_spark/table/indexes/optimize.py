@@ -29,12 +29,14 @@ from lance_spark.table.indexes.create import build_tasks, commit_segments, no_in
 from lance_spark.table.indexes.json_values import has_value_type, without_value_type
 from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files, merge
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard
-from lance_spark.table.indexes.stages import Refused, Results, Stage, run_stages, segments_in
+from lance_spark.table.indexes.stages import Refused, run_writing, segments_in, writing
 from lance_spark.table.indexes.training import STAGES as TRAINING
 from lance_spark.table.indexes.training import models_in, training
 from lance_spark.table.indexes.vectors import existing_vectors, gather_tasks, has_model, in_parts, with_model, without_model
 from lance_spark.table.scan.moved_rows import may_lack
+from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.runner import Runner
+from lance_spark.table.scan.stages import Results
 from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, prop
     if done := done_before(snapshot.store, properties):
         return done
     snapshot = with_own_ids(snapshot)
-    results = run_stages(runner, snapshot, STAGES, how)
+    results = run_writing(runner, snapshot, STAGES, how)
     return commit_optimized(snapshot, how, results, properties)
 
 
@@ -184,6 +186,13 @@ def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
     return found
 
 
+def uncovered(snapshot: Snapshot) -> dict[str, int]:
+    """By the name of each index that would be extended or built anew, the rows of which it would get new segments."""
+    rows = live_by_id(snapshot)
+    wanted = (w for w in _wanted(snapshot, Optimization()) if w.left)
+    return {w.definition.name: sum(rows[f.id] for f in w.left) for w in wanted}
+
+
 def _covers(snapshot: Snapshot) -> dict[bytes, BitMap]:
     """The existing fragments that each segment covers now."""
     existing = BitMap(f.id for f in snapshot.manifest.fragments)
@@ -259,4 +268,4 @@ def _merge_task(
     return MergeTask(definition, snapshot, tuple(chosen), tuple(covers[c.uuid] for c in chosen))
 
 
-STAGES = (*training(_trained), Stage(_build_tasks, _build), Stage(_merge_tasks, merge), Stage(_rebuild_tasks, _build))
+STAGES = (*training(_trained), writing(_build_tasks, _build), writing(_merge_tasks, merge), writing(_rebuild_tasks, _build))

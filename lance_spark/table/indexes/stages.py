@@ -1,17 +1,18 @@
-"""Changes of indexes as stages of tasks, which run in this process or on executors."""
+"""The stages of changes of indexes, whose tasks write segments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError, on_failure
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.indexes.segment import attempted, discard_attempts
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.scan.stages import Results, Stage, run_stages
+from lance_spark.table.versions.snapshot import Snapshot
 
 How = TypeVar("How")
 
@@ -24,33 +25,23 @@ class Refused:
     error: InvalidOptionError | UnsupportedFeatureError
 
 
-Results = Sequence[Sequence[IndexMetadata | Refused | None]]
-"""The results of the tasks of each stage so far."""
+def writing(
+    tasks: Callable[[Snapshot, How, int, Results], Sequence[Any]],
+    run: Callable[[Any], IndexMetadata | Refused | None],
+) -> Stage[How]:
+    """A stage whose tasks write a segment each."""
+    return Stage(tasks, partial(attempted, run))
 
 
-@dataclass(frozen=True)
-class Stage(Generic[How]):
-    """Tasks that can run at once, and their function. `tasks(snapshot, how, cores, results)` takes the results of the stages before.
+def run_writing(runner: Runner, snapshot: Snapshot, stages: Sequence[Stage[How]], how: How) -> Results:
+    """The results of all stages of `writing`. If one fails, the segments of all are deleted."""
 
-    A stage always has the same tasks for the same arguments, but for their uuids.
-    """
+    def discard(begun: Sequence[Sequence[Any]], results: Results) -> None:
+        discard_attempts(snapshot.store, [task for tasks in begun for task in tasks])
 
-    tasks: Callable[[Snapshot, How, int, Results], Sequence[Any]]
-    run: Callable[[Any], IndexMetadata | Refused | None]
-
-
-def run_stages(runner: Runner, snapshot: Snapshot, stages: Sequence[Stage[How]], how: How) -> Results:
-    """The results of all stages. If one fails, the files of all are deleted."""
-    results: list[list[IndexMetadata | Refused | None]] = []
-    given: list[Any] = []
-    with on_failure(lambda: discard_attempts(snapshot.store, given)), in_use(snapshot):
-        for stage in stages:
-            tasks = stage.tasks(snapshot, how, runner.cores, results)
-            given += tasks
-            results.append(runner.run(tasks, partial(attempted, stage.run)))
-    return results
+    return run_stages(runner, snapshot, stages, how, discard)
 
 
 def segments_in(results: Results) -> dict[bytes, IndexMetadata]:
     """The segments that tasks have written, by uuid."""
-    return {r.uuid: r for done in results for r in done if isinstance(r, IndexMetadata)}
+    return {r.uuid: r for stage in results for r in stage if isinstance(r, IndexMetadata)}

@@ -24,10 +24,11 @@ from lance_spark.predicate.evaluate import raw_values
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import quoted
 from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
-from lance_spark.table.indexes.stages import Results, Stage, segments_in
+from lance_spark.table.indexes.stages import segments_in, writing
 from lance_spark.table.indexes.vectors import model_files, recipe_for, vectors_in
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.stages import Results, Stage
 from lance_spark.table.scan.take import take
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -69,7 +70,7 @@ def training(definitions: Callable[[Snapshot, How], Sequence[Definition]]) -> tu
         wanted = [d for d in definitions(snapshot, how) if d.name in drawn]
         return [TrainTask(d, snapshot, False, tuple(s for s in trained if s.name == d.name)) for d in wanted]
 
-    return Stage(whole, train_model), Stage(drawing, draw), Stage(parts, train_part), Stage(joining, train_model)
+    return writing(whole, train_model), writing(drawing, draw), writing(parts, train_part), writing(joining, train_model)
 
 
 STAGES = 4

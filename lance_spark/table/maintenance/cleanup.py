@@ -40,10 +40,10 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.metadata.manifest import Manifest, parse
+from lance_spark.options.durations import duration
 from lance_spark.storage.clock import store_time
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
-from lance_spark.table.maintenance.durations import duration
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_clone

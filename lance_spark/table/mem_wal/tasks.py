@@ -18,10 +18,10 @@ from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.display.words import counted as number_of
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment, LogFragment
-from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
+from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys

@@ -46,7 +46,7 @@ class Consumers:
         return f"Consumers({self.snapshot.root.uri!r})"
 
     def list(self) -> list[Consumer]:
-        """All consumers by id, also those that have expired."""
+        """List the places of streams, with their lag in versions, by id; also those that have expired."""
         tags, latest = consumer_tags(self.snapshot.root), dict[str | None, int]()
         for branch in {tag.branch for tag in tags.values()}:
             allow = self.snapshot.allow_other_stores

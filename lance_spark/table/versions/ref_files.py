@@ -22,6 +22,7 @@ from lance_spark.display.listing import SHOWN, Named, left_out
 from lance_spark.display.table import Table
 from lance_spark.display.words import moment
 from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError, check_type
+from lance_spark.options.tag_names import SEGMENT, is_new_tag_name, is_tag_name
 from lance_spark.storage.store import Store
 
 TAGS = "_refs/tags"
@@ -34,7 +35,6 @@ CLONE_URI = "lance_spark.clone_uri"
 MAIN = "main"
 _LOG = logging.getLogger(__name__)
 _Ref = TypeVar("_Ref")
-_SEGMENT = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,10 @@ class CloneRecord:
     branch: str | None
 
 
-def is_tag_name(name: str) -> bool:
-    """True if this is a valid name of a tag. Raises TypeError for anything but text."""
-    check_type("the name of a tag", name, str, "text")
-    return bool(_SEGMENT.fullmatch(name)) and name[0] != "." and name[-1] != "." and ".." not in name and not name.endswith(".lock")
-
-
 def is_branch_name(name: str) -> bool:
     """True if this is a valid name of a branch other than the main one. Raises TypeError for anything but text."""
     check_type("the name of a branch", name, str, "text")
-    segments = all(s != "." and _SEGMENT.fullmatch(s) for s in name.split("/"))
+    segments = all(s != "." and SEGMENT.fullmatch(s) for s in name.split("/"))
     return segments and name != MAIN and ".." not in name and not name.endswith(".lock")
 
 
@@ -120,14 +114,6 @@ def check_tag_name(name: str) -> None:
         raise ValueError(
             f"invalid tag name {name!r}: use letters, digits, '.', '-' and '_', no '.' at either end, no '..', no '.lock' at the end"
         )
-
-
-def is_new_tag_name(name: str) -> bool:
-    """True if a new tag may have this valid name of a tag.
-
-    Letters of other alphabets are valid, but pylance cannot list the tags of a table that has one with such a name.
-    """
-    return is_tag_name(name) and name.isascii()
 
 
 def check_new_tag_name(name: str) -> None:

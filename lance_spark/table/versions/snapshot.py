@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Literal, Protocol, get_args
 
-from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.errors import (
+    CorruptFileError,
+    InvalidOptionError,
+    MissingFileError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_spark.metadata.fragment import BasePath, Fragment
 from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
@@ -247,12 +254,9 @@ def version_of(name: str) -> int | None:
 
 def list_versions(store: Store) -> dict[int, str]:
     """All versions in ascending order, with the paths of their manifests. Raises TableNotFoundError if there are none."""
-    found: dict[int, str] = {}
-    for name in sorted(store.names(VERSIONS)):
-        version = version_of(name)
-        # During a migration, a version may exist under both names.
-        if version is not None and (version not in found or is_v2_path(name)):
-            found[version] = f"{VERSIONS}/{name}"
+    named = [(version, name) for name in store.names(VERSIONS) if (version := version_of(name)) is not None]
+    _check_one_scheme(store, (name for _, name in named))
+    found = {version: f"{VERSIONS}/{name}" for version, name in named}
     if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
@@ -270,15 +274,27 @@ def latest_version(store: Store) -> tuple[int, str]:
     if newest <= _DETACHED_NAME:
         newest = min((name for name in v2 if name > _DETACHED_NAME), default="")
     others = [name for name in names if len(name) != len(_DETACHED_NAME)]
-    found = {v: f"{VERSIONS}/{name}" for name in [*others, newest] if (v := version_of(name)) is not None}
+    named = [(v, name) for name in [*others, newest] if (v := version_of(name)) is not None]
+    found = {v: f"{VERSIONS}/{name}" for v, name in named}
     if newest and version_of(newest) is None:
         return next(reversed(list_versions(store).items()))
+    _check_one_scheme(store, (name for _, name in named))
     if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
     if not found:
         raise _not_found(store)
     return max(found.items())
+
+
+def _check_one_scheme(store: Store, found: Iterable[str]) -> None:
+    """Raise UnsupportedFeatureError for manifests with names of both schemes, which an interrupted migration leaves."""
+    names = {is_v2_path(name): f"{VERSIONS}/{name}" for name in found}
+    if len(names) > 1:
+        raise UnsupportedFeatureError(
+            f"{store.uri} has manifests with names of both schemes, {names[False]} and {names[True]}, as an interrupted migration leaves "
+            f"them, and pylance does not open it; call Dataset.migrate_manifest_paths_v2({store.uri!r})"
+        )
 
 
 def _not_found(store: Store) -> TableNotFoundError:

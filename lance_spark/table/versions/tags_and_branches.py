@@ -61,7 +61,7 @@ class Tags:
         return self.list()._repr_html_()
 
     def list(self) -> TagList:
-        """All tags by name."""
+        """List the tags, by name."""
         return refs.tags(self.snapshot.root)
 
     def get_version(self, tag: str) -> int:
@@ -128,7 +128,7 @@ class Branches:
         return self.list()._repr_html_()
 
     def list(self) -> BranchList:
-        """All branches by name."""
+        """List the branches but the main one, by name."""
         return refs.branches(self.snapshot.root)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.schema import primary_key
 from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import BLOB, Field, Schema, from_arrow
 from lance_spark.schema.storage_version import StorageVersion
@@ -96,7 +97,7 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
     """The schema of a table of data files of `version` with the columns of `data`, changed as the column options say.
 
     Raises InvalidOptionError for an unknown option, an invalid value or an unknown column, UnsupportedFeatureError for a type that
-    no data file can store, and SchemaMismatchError for metadata that is not UTF-8.
+    no data file can store, SchemaMismatchError for metadata that is not UTF-8, and InvalidOperationError for an invalid primary key.
     """
     schema = from_arrow(data)
     check_not_reserved(schema)
@@ -104,6 +105,7 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
     for field in schema.walk():
         if field.metadata:
             _check_texts(f"column {field.name!r}", field.metadata)
+    primary_key.check_rules(schema)
     schema = _changed(schema, options)
     ids = itertools.count()
     converted = of_version(schema, version)

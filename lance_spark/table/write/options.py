@@ -1,45 +1,22 @@
-"""The options of writes: each field of `WriteOptions` says all there is to know of one.
+"""The options of writes.
 
-Parsers, the parameters of verbs and procedures, and docs/options.md come from here.
+Parsers, the parameters of verbs and procedures, and docs/options.md come from the fields of `WriteOptions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Literal
 
 from lance_spark.errors import InvalidOptionError, check_at_least, check_texts, check_type
 from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
+from lance_spark.options.field import option, options_of
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.versions.history import COMMIT_MESSAGE
 
-Kind = Literal["text", "count", "flag", "storage version", "columns"]
-"""What the text of an option says. A count is a whole number."""
-_OPTION = "option"
-
-
-@dataclass(frozen=True)
-class WriteOption:
-    """How users give a field of `WriteOptions` as text: its name in Spark, other names of it, what it says, and its meaning.
-
-    `least` is the smallest count. An option `of_tables` says how a new table is written, so that properties of a table can give it, too;
-    one `of_files` also applies to later writes. One that is `noted` is stored in the transaction of every change, with rows or without.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    aliases: tuple[str, ...] = ()
-    least: int = 0
-    of_tables: bool = False
-    of_files: bool = False
-    noted: bool = False
-
-
-def _given(default: Any, name: str, kind: Kind, help: str, *aliases: str, **facts: Any) -> Any:
-    return field(default=default, metadata={_OPTION: WriteOption(name, kind, help, aliases, **facts)})
+MAX_ROWS_PER_FILE = 1 << 20
+MAX_BYTES_PER_FILE = 90 << 30
 
 
 @dataclass(frozen=True)
@@ -58,76 +35,77 @@ class WriteOptions:
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
-    max_rows_per_file: int = _given(
-        1 << 20,
-        "max_rows_per_file",
+    max_rows_per_file: int = option(
+        MAX_ROWS_PER_FILE,
         "count",
-        "Maximum number of rows in a data file.",
-        "max_row_per_file",
+        f"Maximum number of rows in a data file (default: {MAX_ROWS_PER_FILE}).",
+        aliases=("max_row_per_file",),
         least=1,
-        of_tables=True,
-        of_files=True,
+        use=("new table", "later writes"),
     )
-    max_bytes_per_file: int = _given(
-        90 << 30,
-        "max_bytes_per_file",
+    max_bytes_per_file: int = option(
+        MAX_BYTES_PER_FILE,
         "count",
-        "Approximate maximum number of bytes in a data file.",
+        f"Approximate maximum number of bytes in a data file (default: {MAX_BYTES_PER_FILE}).",
         least=1,
-        of_tables=True,
-        of_files=True,
+        use=("new table", "later writes"),
     )
-    data_storage_version: str | None = _given(
+    data_storage_version: str | None = option(
         None,
-        "data_storage_version",
         "storage version",
         "The file format of a new table: 2.0, 2.1, 2.2 (default, also called `stable`) or 2.3 (unstable). "
         "An existing table keeps its format.",
-        "file_format_version",
-        of_tables=True,
+        aliases=("file_format_version",),
+        use=("new table",),
     )
-    stable_row_ids: bool = _given(
-        False, "stable_row_ids", "flag", "`true` gives the rows of a new table permanent ids.", "enable_stable_row_ids", of_tables=True
+    stable_row_ids: bool = option(
+        False,
+        "flag",
+        "`true` gives the rows of a new table permanent ids.",
+        aliases=("enable_stable_row_ids",),
+        use=("new table",),
     )
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
-    commit_message: str | None = _given(
-        None, "commit_message", "text", "The commit message in the table's history.", "userMetadata", noted=True
-    )
-    txn_app_id: str | None = _given(
+    commit_message: str | None = option(
         None,
-        APP_ID,
+        "text",
+        "The commit message in the table's history.",
+        aliases=("userMetadata",),
+        use=("noted",),
+    )
+    txn_app_id: str | None = option(
+        None,
         "text",
         "The name of an application, with `txnVersion`, for writes that must happen exactly once.",
-        noted=True,
+        name=APP_ID,
+        use=("noted",),
     )
-    txn_version: int | None = _given(
+    txn_version: int | None = option(
         None,
-        APP_VERSION,
         "count",
         "The number of the write. Skipped if `txnAppId` has committed this number or a higher one.",
-        noted=True,
+        name=APP_VERSION,
+        use=("noted",),
     )
     column_options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    overwrite_schema: bool = _given(
+    overwrite_schema: bool = option(
         True,
-        "overwriteSchema",
         "flag",
         "With mode overwrite: `false` keeps the table's columns, and the data must match them.",
+        name="overwriteSchema",
     )
-    merge_schema: bool = _given(
+    merge_schema: bool = option(
         False,
-        "mergeSchema",
         "flag",
         "`true` adds new columns of the data to the table. With mode overwrite, it also keeps the others.",
+        name="mergeSchema",
     )
-    write_order: Sequence[str] = _given(
+    write_order: Sequence[str] = option(
         (),
-        "write_order",
         "columns",
         "The columns by which each task sorts the rows that it writes, separated by commas or as a JSON list "
         "(see [writing](writing.md#sort-rows-as-they-are-written)).",
-        of_tables=True,
-        of_files=True,
+        use=("new table", "later writes"),
     )
     config: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -143,7 +121,7 @@ class WriteOptions:
         if self.txn_version is not None and self.txn_version < 0:
             raise InvalidOptionError(f"txnVersion must be at least 0, not {self.txn_version}")
         for name in ("max_rows_per_file", "max_bytes_per_file"):
-            check_at_least(name, getattr(self, name), DESCRIBED[name].least)
+            check_at_least(name, getattr(self, name), options_of(WriteOptions)[name].least)
         if isinstance(self.write_order, str):
             raise TypeError(f"write_order must be a sequence of names of columns, not text; pass [{self.write_order!r}]")
         object.__setattr__(self, "write_order", tuple(self.write_order))
@@ -166,13 +144,6 @@ class WriteOptions:
         return {**self.properties, **{key: str(value) for key, value in job.items() if value is not None}}
 
 
-def _described(f: Field[Any]) -> WriteOption | None:
-    found: WriteOption | None = f.metadata.get(_OPTION)
-    return found
-
-
-DESCRIBED: Mapping[str, WriteOption] = {f.name: option for f in fields(WriteOptions) if (option := _described(f)) is not None}
-"""The options that users give as text, by the fields of `WriteOptions`."""
-NOTED: Mapping[str, str] = {option.name: f for f, option in DESCRIBED.items() if option.noted}
+NOTED: Mapping[str, str] = {o.name: name for name, o in options_of(WriteOptions).items() if "noted" in o.use}
 """The fields of what every change stores in its transaction, by their names in Spark."""
 NO_OPTIONS = WriteOptions()

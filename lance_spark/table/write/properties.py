@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError
 from lance_spark.metadata.operations import CONSTRAINT
+from lance_spark.options.field import options_of
 from lance_spark.table.write.new_schema import column_of
-from lance_spark.table.write.options import DESCRIBED
+from lance_spark.table.write.options import WriteOptions
 
 _PREFIXES = ("lance.", "lance_spark.")
 _OF_NAMESPACES = "lance.namespace."
@@ -28,7 +29,8 @@ KNOWN = (
     *("lance_spark.clustering", "lance_spark.primary_key", "lance_spark.written"),
 )
 """Properties that have a meaning, besides the options of new tables and columns, and constraints."""
-_OPTIONS = tuple(name for o in DESCRIBED.values() if o.of_tables for name in (o.name, *o.aliases))
+_OF_NEW_TABLES = [o for o in options_of(WriteOptions).values() if "new table" in o.use]
+_OPTIONS = tuple(name for o in _OF_NEW_TABLES for name in o.names)
 
 
 def check_properties(keys: Iterable[str]) -> None:

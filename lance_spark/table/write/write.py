@@ -38,6 +38,7 @@ from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema import primary_key
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS, TableSettings, check_counts
@@ -188,6 +189,8 @@ def _new_table(store: Store, arrow_schema: pa.Schema, mode: Mode, options: Write
     warn_if_unstable(data_format, store.uri)
     schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
     check_new_names(schema.fields, () if current is None else current.schema.fields)
+    if current is not None:
+        primary_key.check_kept(current.schema, schema, overwritten=True)
     check_fits(arrow_schema, schema)
     return _target(store, schema, schema, data_format, mode, options, current)
 

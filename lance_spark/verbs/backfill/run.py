@@ -14,6 +14,7 @@ from pyspark.util import InheritableThread
 
 from lance_spark.errors import CommitConflictError, InvalidOptionError, LanceError, check_at_least, check_type, logged
 from lance_spark.spark.columns.types import stored
+from lance_spark.spark.stopped import named
 from lance_spark.table.backfill.code_version import version_of
 from lance_spark.table.backfill.commit import Commits
 from lance_spark.table.backfill.function import LanceFunction, OnError, as_function
@@ -195,5 +196,4 @@ def _new_column(name: str, data_type: Any) -> pa.Field | None:
     if isinstance(data_type, pa.DataType):
         return pa.field(name, data_type)
     check_type("data_type", data_type, (str, DataType), "a type of Arrow or Spark, or the name of one")
-    wanted = DataType.fromDDL(data_type) if isinstance(data_type, str) else data_type
-    return stored(StructType([StructField(name, wanted)]), {}).field(0)
+    return stored(StructType([StructField(name, named(data_type))]), {}).field(0)

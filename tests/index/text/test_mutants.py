@@ -132,6 +132,7 @@ def changed_bytes(table: pa.Table, rng: random.Random) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), table.schema.field(name), pa.array(values, table.schema.field(name).type))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("file", FILES)
 def test_changed_values_raise_no_other_errors_and_take_no_more_memory(indexed: Path, file: str) -> None:
     rng = random.Random(file)
@@ -139,6 +140,7 @@ def test_changed_values_raise_no_other_errors_and_take_no_more_memory(indexed: P
         assert len(mutant(indexed, file, rewritten(changed_bytes, rng))) == len(QUERIES)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", ["drop", "null", "type"])
 def test_columns_that_are_not_what_they_should_be_are_errors_or_scanned(indexed: Path, change: str) -> None:
     def apply(path: Path) -> None:

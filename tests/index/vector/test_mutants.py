@@ -59,6 +59,7 @@ def cut(data: bytearray, rng: random.Random) -> None:
     del data[rng.randrange(len(data)) :]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [flip, flip_near_the_end, cut])
 def test_a_changed_file_gives_an_error_or_rows_of_the_table(indexed: Path, change: Any) -> None:
     table = Dataset.open(indexed)

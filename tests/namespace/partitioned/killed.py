@@ -1,6 +1,6 @@
-"""A write over several partitions that is killed at every storage call: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER`.
+"""A write over several partitions that is killed: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER FIRST`.
 
-As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for each call n. Prints how many were killed.
+As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for every third call n, from FIRST on. Prints how many were killed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def change(uri: str) -> None:
 
 def main() -> None:
     """See the module."""
-    template, folder = sys.argv[1:]
+    template, folder, first = sys.argv[1:]
     # What takes long the first time in a process is done once, here, for all that are forked.
     PartitionedNamespace.create("memory://killed/warm", NEW.schema, ["c"]).write(NEW).scan().to_table()
-    number = 1
+    number = int(first)
     while True:
         uri = str(Path(folder) / str(number))
         shutil.copytree(template, uri)
         if not killed_at(number, uri, change):
             break
-        number += 1
-    print(number - 1)
+        number += 3
+    print((number - int(first)) // 3)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def test_a_new_spec_of_the_draft_s_namespace_prunes_by_columns_that_are_there(dr
     assert ids(later, "country = 'IT'") == [9]
     assert ids(later) == [0, 1, 2, 8, 9]
     partitions = later.partitions()
-    assert partitions["partition_field_country"].to_pylist().count("IT") == 1, partitions.schema
+    assert partitions["country"].to_pylist().count("IT") == 1, partitions.schema
 
 
 def test_the_draft_s_tables_are_read_at_their_latest_versions(draft: PartitionedNamespace) -> None:

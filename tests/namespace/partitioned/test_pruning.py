@@ -19,6 +19,8 @@ from lance_spark.namespace.partitioned.transforms import Transform
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import from_arrow
 
+pytestmark = pytest.mark.spec("partitioned-namespace.md", "Partition Pruning")
+
 RANDOM = random.Random(7)
 
 
@@ -99,6 +101,7 @@ def namespace(values: pa.Array, kind: str, parameter: int | None) -> tuple[pa.Sc
     return schema, PartitionSpec(1, (field,)), pa.table({field.column: distinct}), results
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("source", "kind", "parameter"), CELLS, ids=lambda v: str(v))
 def test_a_partition_with_a_row_that_matches_is_kept(source: str, kind: str, parameter: int | None) -> None:
     values = SOURCES[source]

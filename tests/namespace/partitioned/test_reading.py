@@ -26,6 +26,8 @@ from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
 from tests.namespace.partitioned.made import plain, with_partitions
 
+pytestmark = pytest.mark.spec("partitioned-namespace.md", "Schema Consistency Rules")
+
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("country", pa.string()), pa.field("s", STRUCT)])
 

@@ -11,7 +11,12 @@ import pytest
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.namespace.partitioned.json_arrow import schema_from_json, schema_to_json, type_from_json, type_to_json
 from lance_spark.namespace.partitioned.spec import FIELD_ID, new_spec, specs_of
-from lance_spark.namespace.partitioned.transforms import Transform
+from lance_spark.namespace.partitioned.transforms import XXHASH64, Transform
+
+pytestmark = [
+    pytest.mark.spec("partitioned-namespace.md", "Metadata Definition"),
+    pytest.mark.spec("partitioned-namespace.md", "Partitioning"),
+]
 
 TYPES = [
     pa.null(), pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.string(), pa.large_string(), pa.binary(3), pa.date32(),
@@ -84,7 +89,7 @@ def test_the_draft_is_read() -> None:
     (spec,) = specs_of({"partition_spec_v3": json.dumps(draft)}, "here").values()
     assert spec.namespace == "v3"
     assert (spec.fields[0].column, spec.fields[0].transform) == ("event_year", Transform("year"))
-    assert spec.fields[1].transform is None, "the draft's hash is another one"
+    assert spec.fields[1].transform == Transform("bucket", 4, XXHASH64)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,10 @@ import pytest
 
 from lance_spark.errors import InvalidOptionError
 from lance_spark.kernels.murmur3 import murmur3
-from lance_spark.namespace.partitioned.transforms import KINDS, Transform, known_transform
+from lance_spark.namespace.partitioned.expressions import CustomExpression, transform_of
+from lance_spark.namespace.partitioned.transforms import KINDS, XXHASH64, Transform
+
+pytestmark = pytest.mark.spec("partitioned-namespace.md", "Partition Expression")
 
 HASHES = [
     (struct.pack("<q", 34), 2017239379),
@@ -90,20 +93,20 @@ def test_hours_before_1970_and_in_other_zones_are_local() -> None:
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("col0", ("identity", None)),
-        ("col", ("identity", None)),
-        ("date_part('year', col0)", ("year", None)),
-        ("left(col0, 3)", ("truncate", 3)),
-        ("col0 - (col0 % 10)", ("truncate", 10)),
-        ("abs(murmur3(col0)) % 16", ("bucket", 16)),
-        ("abs(hash(col)) % 16", None),
-        ("upper(col0)", None),
-        ("left(col0, 99999999999999999999)", None),
-        ("left(col0, -1)", None),
+        ("col0", Transform("identity")),
+        ("col", Transform("identity")),
+        ("date_part('year', col0)", Transform("year")),
+        ("left(col0, 3)", Transform("truncate", 3)),
+        ("col0 - (col0 % 10)", Transform("truncate", 10)),
+        ("abs(murmur3(col0)) % 16", Transform("bucket", 16)),
+        ("abs(hash(col)) % 16", Transform("bucket", 16, XXHASH64)),
+        ("upper(col0)", CustomExpression("upper(col0)")),
+        ("left(col0, 99999999999999999999)", CustomExpression("left(col0, 99999999999999999999)")),
+        ("left(col0, -1)", CustomExpression("left(col0, -1)")),
     ],
 )
 def test_an_expression_that_writes_out_a_transform_is_that_transform(expression: str, expected: object) -> None:
-    assert known_transform(expression) == expected
+    assert transform_of(expression) == expected
 
 
 @pytest.mark.parametrize(

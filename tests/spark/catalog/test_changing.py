@@ -48,8 +48,6 @@ def test_columns_are_added_with_defaults_comments_and_in_structs(own: Lake) -> N
     assert len(own.pylance("ns.t")) == 5
     with pytest.raises(SPARK_ERRORS, match="must be nullable"):
         own.sql("ALTER TABLE lance.ns.t ADD COLUMN r INT NOT NULL")
-    with pytest.raises(SPARK_ERRORS, match="leave out FIRST and AFTER"):
-        own.sql("ALTER TABLE lance.ns.t ADD COLUMN r INT FIRST")
 
 
 def test_columns_are_dropped_renamed_and_retyped(own: Lake) -> None:
@@ -66,8 +64,6 @@ def test_columns_are_dropped_renamed_and_retyped(own: Lake) -> None:
     assert own.pylance("ns.t") == [{"id": 1, "st": {"z": 1}, "f": 1.5}, {"id": None, "st": {"z": 3}, "f": 2.5}]
     with pytest.raises(AnalysisException, match="nothing"):
         own.sql("ALTER TABLE lance.ns.t DROP COLUMN nothing")
-    with pytest.raises(UnsupportedOperationException, match="UpdateColumnPosition"):
-        own.sql("ALTER TABLE lance.ns.t ALTER COLUMN f FIRST")
 
 
 def test_fields_in_structs_and_lists_are_added_dropped_renamed_and_retyped(own: Lake) -> None:
@@ -97,6 +93,28 @@ def test_fields_in_structs_and_lists_are_added_dropped_renamed_and_retyped(own: 
     assert rows == [(1, 2, None, 3, 5), (3, None, None, None, None), (4, 2, None, 3, 6)]
 
 
+@pytest.mark.spec("schema.md", "Schema Evolution")
+def test_columns_and_fields_are_moved(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id INT, `a b` STRING, st STRUCT<x: INT, d: STRUCT<y: INT, z: INT>>, l ARRAY<STRUCT<x: INT, y: INT>>)")
+    row = "2, 'x', named_struct('x', 1, 'd', named_struct('y', 2, 'z', 3)), array(named_struct('x', 4, 'y', 5))"
+    own.sql(f"INSERT INTO lance.ns.t VALUES ({row})")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN l FIRST")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id AFTER `a b`")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN st.d FIRST")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN st.d.y AFTER z")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN l.element.y FIRST")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMNS (first INT FIRST, st.d.m INT AFTER z, later STRING DEFAULT 'z' AFTER l)")
+    shown = "struct<first:int,l:array<struct<y:int,x:int>>,later:string,a b:string,id:int,st:struct<d:struct<z:int,m:int,y:int>,x:int>>"
+    assert own.spark.table("lance.ns.t").schema.simpleString() == shown
+    expected = {"first": None, "l": [{"y": 5, "x": 4}], "later": "z", "a b": "x", "id": 2, "st": {"d": {"z": 3, "m": None, "y": 2}, "x": 1}}
+    assert own.pylance("ns.t") == [expected]
+    assert str(own.pylance("ns.t")[0]) == str(expected)
+    with pytest.raises(SPARK_ERRORS, match="nothing"):
+        own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id AFTER nothing")
+    own.sql("UPDATE lance.ns.t SET st.d.z = 30 WHERE id = 2")
+    assert own.sql("SELECT st.d.z, st.d.y, l[0].x FROM lance.ns.t") == [(30, 2, 4)]
+
+
 def test_replaced_columns_of_the_same_name_keep_their_values(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, int(id * 2) AS n, 'x' AS s FROM range(3)")
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id SET NOT NULL")
@@ -105,9 +123,12 @@ def test_replaced_columns_of_the_same_name_keep_their_values(own: Lake) -> None:
     assert own.pylance("ns.t") == [{"id": i, "n": 2 * i, "d": None} for i in range(3)]
     with pytest.raises(SPARK_ERRORS, match="NOT_NULL_ASSERT_VIOLATION"):
         own.sql("INSERT INTO lance.ns.t VALUES (NULL, 1, NULL)")
-    for columns, message in {"d DATE, id BIGINT": "keep their order.*: id, d", "ID BIGINT": "RENAME COLUMN", "n STRING": "cannot"}.items():
+    for columns, message in {"ID BIGINT": "RENAME COLUMN", "n STRING": "cannot"}.items():
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(f"ALTER TABLE lance.ns.t REPLACE COLUMNS ({columns})")
+    own.sql("ALTER TABLE lance.ns.t REPLACE COLUMNS (new INT, d DATE, id BIGINT, n BIGINT)")
+    assert own.pylance("ns.t") == [{"new": None, "d": None, "id": i, "n": 2 * i} for i in range(3)]
+    assert [f.name for f in lance.dataset(own.location("ns.t")).schema] == ["new", "d", "id", "n"]
     with pytest.raises(SPARK_ERRORS, match="column 'd' has nulls"):
         own.sql("ALTER TABLE lance.ns.t ALTER COLUMN n SET NOT NULL, d SET NOT NULL")
 

@@ -12,10 +12,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from lance_spark import LanceTable
+from lance_spark.actions.all import ACTIONS
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.spark.catalog.calls import PROCEDURES
 from tests.spark.catalog.lakes import Lake
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
 
 
 def test_compaction_runs_as_a_spark_job_and_commits_one_version(own: Lake) -> None:
@@ -74,6 +74,7 @@ def test_tables_about_a_table_are_queried_like_tables(own: Lake) -> None:
     assert own.sql("SELECT sum(rows), sum(deleted_rows) FROM lance.ns.t.fragments VERSION AS OF 1") == [(60, 0)]
     assert own.sql("SELECT operation FROM lance.ns.t.history WHERE version > 1 ORDER BY version") == [("Append",), ("Delete",)]
     assert own.sql("SELECT name, version FROM lance.ns.t.tags") == [("two", 2)]
+    assert own.sql("SELECT name, type, version FROM lance.ns.t.refs") == [("main", "branch", 3), ("two", "tag", 2)]
     files = "SELECT f.id, count(*) FROM lance.ns.t.fragments f JOIN lance.ns.t.files d ON d.fragment = f.id GROUP BY f.id ORDER BY f.id"
     assert own.sql(files) == [(0, 1), (1, 1), (2, 1)]
     assert own.sql("SELECT encodings[0] IS NOT NULL FROM lance.ns.t.columns WHERE path = 'id'") == [(True,)]
@@ -118,6 +119,16 @@ def test_a_compaction_is_limited_and_leaves_fragments_out(own: Lake) -> None:
     with pytest.raises(SPARK_ERRORS, match="excluded_fragment_ids"):
         own.sql("CALL lance.system.compact(table => 'ns.t', excluded_fragment_ids => array(-1))")
     assert sorted(found["id"] for found in own.pylance("ns.t")) == [*range(80)]
+
+
+def test_procedures_say_what_they_do_and_what_there_is_to_do(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id FROM range(3)")
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id FROM range(3)")
+    [report] = own.spark.sql("CALL lance.system.maintenance_report(table => 'ns.t', retain_versions => 1)").collect()
+    assert (report.version, report.fragments, report.fragments_to_compact, report.old_versions) == (2, 2, 2, 1)
+    if SPARK_VERSION >= (4, 1):
+        described = str(own.sql("DESCRIBE PROCEDURE lance.system.maintenance_report"))
+        assert "tell what a compaction, an optimization of indexes and a cleanup would do" in described
 
 
 def test_tags_and_branches_are_made_and_deleted_only_where_needed(own: Lake) -> None:
@@ -209,7 +220,7 @@ def test_a_table_is_named_by_its_path_its_name_or_its_name_in_the_session_catalo
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
             own.sql("CALL lance.system.history('nowhere')")
         with pytest.raises(
-            PySparkException, match=r"ROUTINE_NOT_FOUND\].*system\.vacuum; there are create_index, .*cleanup.* in lance\.system"
+            PySparkException, match=r"ROUTINE_NOT_FOUND\].*system\.vacuum; there are compact, cluster, cleanup.* in lance\.system"
         ):
             own.sql("CALL lance.system.vacuum('t')")
         with pytest.raises(AnalysisException, match="REQUIRED_PARAMETER_NOT_FOUND"):
@@ -217,7 +228,7 @@ def test_a_table_is_named_by_its_path_its_name_or_its_name_in_the_session_catalo
     finally:
         own.sql("USE spark_catalog.default")
         own.sql("DROP TABLE spark_catalog.default.named")
-    assert {row[-1] for row in own.sql("SHOW PROCEDURES IN lance.system")} == set(PROCEDURES)
+    assert {row[-1] for row in own.sql("SHOW PROCEDURES IN lance.system")} == set(ACTIONS)
 
 
 def test_a_model_is_built_incrementally_snapshotted_and_rebuilt(own: Lake) -> None:

@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException
 
 import lance_spark
 from lance_spark import Dataset
+from lance_spark.actions.all import ACTIONS
 from lance_spark.errors import LanceError
-from lance_spark.spark.catalog.calls import PROCEDURES
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.protocol import PROTOCOL
 from tests.spark.catalog.lakes import Lake
@@ -44,17 +44,17 @@ def _call(settings: dict[str, str], name: str, arguments: dict[str, Any]) -> Non
         source.reader(source.schema()).partitions()
 
 
-@pytest.mark.parametrize("name", PROCEDURES)
+@pytest.mark.parametrize("name", ACTIONS)
 def test_no_argument_of_a_procedure_ends_in_another_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     Dataset.write(tmp_path / "t.lance", pa.table({"id": [1, 2]}))
-    procedure = PROCEDURES[name]
-    needed = {key: GIVEN.get(key, "nothing") for key in list(procedure.parameters)[: procedure.required]}
-    for key, kind in procedure.parameters.items():
-        for value in WRONG.get(kind, []):
+    parameters = ACTIONS[name].at("CALL")
+    needed = {p.name: GIVEN.get(p.name, "nothing") for p in parameters if p.is_required}
+    for p in parameters:
+        for value in WRONG.get(p.type, []):
             with contextlib.suppress(LanceError):
-                _call({"namespace": "dir", "root": str(tmp_path)}, name, {**needed, key: value})
+                _call({"namespace": "dir", "root": str(tmp_path)}, name, {**needed, p.name: value})
 
 
 STATEMENTS = {

@@ -53,6 +53,7 @@ def changed(uri: str) -> list[tuple[int, int]]:
     return sorted(zip(table["id"].to_pylist(), table["v"].to_pylist()))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("door", ["catalog", pytest.param("session", marks=pytest.mark.slow), pytest.param("view", marks=pytest.mark.slow)])

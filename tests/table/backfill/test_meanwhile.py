@@ -172,6 +172,7 @@ def test_a_backfill_beside_every_change(base: Path, tmp_path: Path, moment: str,
     check(base, tmp_path / "t", moment, theirs)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("theirs", ["CHECK that they fail", "CHECK with the input that they fail", "NOT NULL"])
 @pytest.mark.parametrize("moment", ["computing", "computed", "committing"])
 def test_a_result_that_fails_a_new_rule_is_an_error(base: Path, tmp_path: Path, moment: str, theirs: str) -> None:

@@ -20,6 +20,8 @@ from lance_spark.metadata.operations import Append
 from lance_spark.metadata.row_ids import all_values, parse_row_ids, parse_versions, serialise_row_ids, serialise_versions
 from lance_spark.table.build.row_ids_and_versions import changed, made, moved, with_row_ids
 
+pytestmark = [pytest.mark.spec("format-document.md", "Move-Stable Row IDs"), pytest.mark.spec("format-document.md", "Assigning row ids")]
+
 COLUMNS = ["a", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 

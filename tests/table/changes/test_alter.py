@@ -23,6 +23,11 @@ from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import write
 from tests.table.commit.test_every_conflict import normal
 
+pytestmark = [
+    pytest.mark.spec("format-document.md", "Dataset Update and Schema Evolution"),
+    pytest.mark.spec("schema.md", "Schema Evolution"),
+]
+
 TABLE = pa.table(
     {
         "a": pa.array(range(6), pa.int32()),

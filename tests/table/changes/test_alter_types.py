@@ -15,6 +15,8 @@ from lance_spark import Dataset
 from lance_spark.errors import LanceError
 from lance_spark.table.changes.alter import AlterColumn
 
+pytestmark = pytest.mark.spec("table.md", "Data Evolution")
+
 SMALL: dict[str, pa.Array] = {
     "int8": pa.array([1, None, -3, 4], pa.int8()),
     "int64": pa.array([1, None, -3, 4], pa.int64()),

@@ -60,6 +60,7 @@ def rows(uri: Path, stable: bool) -> list[tuple[object, ...]]:
     return [tuple(map(repr, row.values())) for row in table.sort_by("id").to_pylist()]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_results_match_pylance(tmp_path: Path, verb: str, stable: bool) -> None:

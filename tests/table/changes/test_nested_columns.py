@@ -25,6 +25,8 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import NO_OPTIONS
 from tests.table.changes.test_alter_types import LINEAGE
 
+pytestmark = pytest.mark.spec("table.md", "Data Evolution")
+
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string()), ("d", pa.struct([("z", pa.int32())]))])
 WHOLE: list[Any] = [{"x": i, "y": f"y{i}", "d": {"z": 10 * i}} for i in range(6)]
 STRUCTS: list[Any] = [WHOLE[0], None, {"x": None, "y": None, "d": None}, WHOLE[3], {"x": 4, "y": "y", "d": {"z": None}}, WHOLE[5]]
@@ -105,6 +107,7 @@ GAPS_2_0 = {"a type", "a type and a name", "types of all fields", "a type in a l
 """After these, pylance cannot read its own table of version 2.0."""
 
 
+@pytest.mark.matrix
 @STABLE
 @VERSIONS
 @pytest.mark.parametrize("change", BOTH)
@@ -121,6 +124,7 @@ def test_a_change_of_a_field_in_a_column_is_that_of_pylance(tmp_path: Path, chan
     check_goes_on(ours)
 
 
+@pytest.mark.matrix
 @STABLE
 @VERSIONS
 def test_new_fields_of_structs_have_values_where_the_struct_is_not_null(tmp_path: Path, version: str, stable: bool) -> None:

@@ -55,6 +55,7 @@ def whole(uri: str) -> lance.LanceDataset:
     return table
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["tags", "branches", "clones"])
 @pytest.mark.parametrize("ref", HOSTILE_REFS)
 def test_unreadable_refs_do_not_fail_commits_with_automatic_cleanup(tmp_path: Path, ref: str, kind: str) -> None:

@@ -45,6 +45,7 @@ from lance_spark.table.commit.commit import commit
 from lance_spark.table.write import write
 
 Change = Callable[[str], object]
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def rows(first: int) -> pa.Table:
@@ -87,6 +88,7 @@ FITTING: dict[str, Change] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("theirs", [True, False])
 @pytest.mark.parametrize("change", FITTING)
 def test_a_long_append_is_committed_if_its_columns_still_fit(tmp_path: Path, change: str, theirs: bool) -> None:

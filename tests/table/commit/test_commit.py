@@ -33,6 +33,8 @@ from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.retry import COMMIT_TRIES
 from lance_spark.table.versions.snapshot import open_snapshot
 
+pytestmark = pytest.mark.spec("format-document.md", "Committing Datasets")
+
 TABLE = pa.table({"a": pa.array([1, 2, 3], pa.int32()), "s": ["x", None, "z"]})
 
 

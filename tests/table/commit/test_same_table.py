@@ -104,6 +104,7 @@ def content(uri: str) -> tuple[Any, ...]:
     return sorted(table.to_pylist(), key=str), table.schema.names, ds.version
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("versions", [1, VERSIONS, VERSIONS + 2], ids=["fewer", "same", "more"])
 def test_a_table_made_anew_is_not_changed_whenever_that_happens(versions: int, name: str, tmp_path: Path) -> None:
@@ -186,6 +187,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str
     return f"s3://tables/{name}/t", {**keys, "endpoint": request.getfixturevalue("s3_server")}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("versions", [1, VERSIONS, VERSIONS + 2], ids=["fewer", "same", "more"])
 @pytest.mark.parametrize("late", [False, True], ids=["before the commit", "right before the put"])
 def test_every_kind_of_store_notices_a_table_made_anew(place: tuple[str, dict[str, str]], late: bool, versions: int) -> None:

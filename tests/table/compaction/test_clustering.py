@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def share_read(uri: str, condition: str) -> float:
     return int(kept) / int(total)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("two_passes", [False, True], ids=["in memory", "sorted runs"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
 def test_filters_on_either_column_read_few_rows(tmp_path: Path, stable: bool, two_passes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,7 @@ def test_a_frequent_value_is_never_sorted_in_memory(tmp_path: Path, monkeypatch:
         streamed.append(not task.sorts)
         return read(task)
 
-    monkeypatch.setattr(cluster, "STAGES", [(tasks, seen if run is read else run) for tasks, run in cluster.STAGES])
+    monkeypatch.setattr(cluster, "STAGES", [replace(stage, run=seen) if stage.run is read else stage for stage in cluster.STAGES])
     dataset = Dataset.open(uri).optimize.cluster("x")
     assert dataset.scan().to_table().sort_by("id").equals(table)
     assert any(streamed)
@@ -309,7 +311,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         return real(*arguments)
 
     monkeypatch.setattr(cluster, place, failing)
-    monkeypatch.setattr(cluster, "STAGES", [(tasks, failing if run is real else run) for tasks, run in cluster.STAGES])
+    monkeypatch.setattr(cluster, "STAGES", [replace(stage, run=failing) if stage.run is real else stage for stage in cluster.STAGES])
     folders = [tmp_path / "t.lance" / name for name in ("data", "_indices")]
     files = [sorted(path.name for path in folder.iterdir()) for folder in folders]
     with pytest.raises(OSError, match="the disk is full"):

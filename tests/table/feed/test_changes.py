@@ -13,6 +13,8 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError, VersionNotFoundError
 
+pytestmark = pytest.mark.spec("table.md", "Row Lineage")
+
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:

@@ -62,6 +62,7 @@ def check(path: Path, at: str, function: str, used: bool = True) -> None:
     assert named == used
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("writer", ["ours", "pylance"])
 @pytest.mark.parametrize(
     ("target", "stable"), [("BTREE", False), ("BITMAP", False), ("BITMAP", True), ("ZONEMAP", False), ("NGRAM", False)]
@@ -205,6 +206,7 @@ def test_compaction_with_a_fragment_reuse_index_keeps_the_answers(tmp_path: Path
     check(tmp_path, "n", "int")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("target", ["BTREE", "BITMAP", "ZONEMAP"])
 @pytest.mark.parametrize("at", ["n", "nothing"])
 def test_an_index_follows_the_rows_that_a_compaction_moves(at: str, target: str, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def check_pylance(theirs: lance.LanceDataset, condition: str) -> None:
     assert rows == scanned, condition
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("kind", "stable"), KINDS)
 def test_every_kind_answers_as_a_scan_does_for_every_type(kind: str, stable: bool, tmp_path: Path) -> None:
     columns = [f.name for f in ROWS.schema if TAKES[kind](f.type) and f.name != "id"]

@@ -20,6 +20,8 @@ from lance_spark.predicate import Predicate, bind
 from lance_spark.predicate.compare import as_seen
 from lance_spark.predicate.tree import Call, Column, Expression, IsNull, Literal, Not
 
+pytestmark = pytest.mark.spec("table.md", "Indices")
+
 FULL = settings().max_examples > 100
 FLOATS = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.5, -2.0]
 UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}

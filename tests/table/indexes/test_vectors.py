@@ -48,6 +48,7 @@ FOUND = [
 QUICKLY_FOUND = [case for case in FOUND if "HNSW" not in case[1] or case[1] == "IVF_HNSW_PQ"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("dtype", "kind", "metric", "given"), others_slow(FOUND, QUICKLY_FOUND))
 def test_pylance_finds_the_rows_that_we_find(tmp_path: Path, kind: str, metric: str, given: dict[str, Any], dtype: str) -> None:
     values = vectors(dtype, ROWS)
@@ -126,6 +127,7 @@ def test_centroids_are_as_near_to_the_vectors_as_those_of_pylance(tmp_path: Path
     assert distances[0] < 1.05 * distances[1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize(("kind", "metric", "given"), [KINDS[0], KINDS[4], KINDS[6], KINDS[9], KINDS[11], KINDS[14]])
 @pytest.mark.parametrize("maker", ["ours", "theirs"])

@@ -161,6 +161,7 @@ def check_whole(uri: str) -> None:
             np.testing.assert_allclose(found["_distance"].to_numpy(), exact["_distance"].to_numpy(), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("kind", "build", "change", "writer"), dict.fromkeys([*ALWAYS, *SAMPLE]))
 def test_a_build_beside_another_change_is_right_or_refused(
     bases: dict[str, Path], tmp_path: Path, kind: str, build: str, change: str, writer: str

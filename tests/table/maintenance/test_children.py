@@ -206,6 +206,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("child", "verb"), CELLS)
 def test_a_verb_leaves_a_child_whole(parent: Dataset, child: str, verb: str) -> None:
     of_parent: Manifest = parent.snapshot.manifest

@@ -15,10 +15,10 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import LanceError, RefConflictError, VersionNotFoundError
+from lance_spark.options.durations import duration
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.maintenance.cleanup import auto_cleanup
-from lance_spark.table.maintenance.durations import duration
 from lance_spark.table.versions.ref_files import clones
 
 NOW = timedelta(0)

@@ -22,6 +22,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.snapshot import manifest_path, open_snapshot
+from tests.sample import by_turns
 from tests.table.interleaving import interrupted_everywhere
 
 NOW = timedelta(0)
@@ -78,9 +79,8 @@ class Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """A table with a tag and a branch. Actions of others are immediate, so cleanups need no pause."""
-    monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
+def table(tmp_path: Path, alone: None) -> Table:
+    """A table with a tag and a branch. Actions of others are immediate."""
     made = Table(str(tmp_path / "t"), str(tmp_path / "template"))
     for i in range(1, LATEST + 1):
         Dataset.write(made.uri, rows(i), "overwrite")
@@ -118,11 +118,14 @@ def done(change: Callable[[At], object], at: At) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("name", "side"), CASES)
-def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: str, side: str) -> None:
+@pytest.mark.parametrize(("name", "side", "turn"), by_turns(CASES))
+def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: str, side: str, turn: int) -> None:
     naming, told = NAMINGS[name], list[bool]()
 
-    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, lambda: told.append(done(naming.change, table.opener(side)))):
+    def refer() -> None:
+        told.append(done(naming.change, table.opener(side)))
+
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, refer, turn + 1, 3):
         table.check()
         if told[-1]:
             assert read(naming.named(table.opener("ours"))) == [OLD]
@@ -131,6 +134,7 @@ def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: st
     assert not told[-1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("cleaner", SIDES)
 @pytest.mark.parametrize("name", NAMINGS)
 def test_a_version_removed_during_a_reference_gets_no_reference(table: Table, name: str, cleaner: str) -> None:
@@ -147,27 +151,30 @@ def test_a_version_removed_during_a_reference_gets_no_reference(table: Table, na
     assert told[-1]
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_rows_appended_during_a_cleanup_are_kept(table: Table, side: str) -> None:
+@pytest.mark.parametrize(("side", "turn"), by_turns(SIDES))
+def test_rows_appended_during_a_cleanup_are_kept(table: Table, side: str, turn: int) -> None:
     def append() -> None:
         if side == "ours":
             Dataset.write(table.uri, rows(9), "append")
         else:
             lance.write_dataset(rows(9), table.uri, mode="append")
 
-    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, append):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, append, turn + 1, 3):
         table.check()
         assert read(Dataset.open(table.uri)) == [LATEST, 9]
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_concurrent_cleanups_count_removed_files_once(table: Table, side: str) -> None:
+@pytest.mark.parametrize(("side", "turn"), by_turns(SIDES))
+def test_concurrent_cleanups_count_removed_files_once(table: Table, side: str, turn: int) -> None:
     first, second = list[Any](), list[Any]()
+
+    def clean_up_too() -> None:
+        second.append(table.clean_up(side))
 
     def clean_up(store: Callable[[str], Store]) -> None:
         first.append(table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False))
 
-    for _ in interrupted_everywhere(clean_up, table.prepare, lambda: second.append(table.clean_up(side))):
+    for _ in interrupted_everywhere(clean_up, table.prepare, clean_up_too, turn + 1, 3):
         table.check()
         assert [v.version for v in Dataset.open(table.uri).versions()] == [LATEST]
         for count in ("old_versions", "data_files_removed", "transaction_files_removed", "bytes_removed"):
@@ -175,7 +182,8 @@ def test_concurrent_cleanups_count_removed_files_once(table: Table, side: str) -
     assert (first[-1].old_versions, second[-1].old_versions) == (LATEST - 1, 0)
 
 
-def test_a_failed_cleanup_leaves_all_references_readable(table: Table) -> None:
+@pytest.mark.parametrize("turn", by_turns([()]))
+def test_a_failed_cleanup_leaves_all_references_readable(table: Table, turn: int) -> None:
     """The cleanup loses its connection at one of its calls, right after another client has tagged a version."""
     told = list[bool]()
 
@@ -187,7 +195,7 @@ def test_a_failed_cleanup_leaves_all_references_readable(table: Table) -> None:
         with contextlib.suppress(StorageError):
             table.interrupted_cleanup(store)
 
-    for _ in interrupted_everywhere(clean_up, table.prepare, tag_and_fail):
+    for _ in interrupted_everywhere(clean_up, table.prepare, tag_and_fail, turn + 1, 3):
         table.check()
         if told[-1]:
             assert read(Dataset.open(table.uri, tag="new")) == [OLD]
@@ -240,8 +248,9 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     return begun
 
 
+@pytest.mark.parametrize("turn", by_turns([()]))
 def test_a_tag_of_a_version_checked_before_its_removal_can_be_read(
-    table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+    table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch, turn: int
 ) -> None:
     """pylance checks that the version exists and then writes the tag."""
     monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
@@ -252,7 +261,7 @@ def test_a_tag_of_a_version_checked_before_its_removal_can_be_read(
         if told[-1]:
             begun.append(lambda: refs.put_tag(Store(table.uri), refs.Tag("new", OLD, None, 0), new=True))
 
-    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, begin):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, begin, turn + 1, 3):
         table.check()
         assert ("new" in lance.dataset(table.uri).tags.list()) == told[-1]
     assert told[0]

@@ -18,6 +18,8 @@ from lance_spark.metadata.manifest import Manifest, serialise
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
 
+pytestmark = pytest.mark.spec("table.md", "Storage Layout")
+
 Change = Callable[[Manifest], Manifest]
 BLOB = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 ROWS = pa.table([pa.array(range(4), pa.int64()), [b"x" * 70_000] * 4], schema=pa.schema([pa.field("a", pa.int64()), BLOB]))

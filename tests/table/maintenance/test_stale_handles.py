@@ -45,6 +45,7 @@ MAINTENANCE: dict[str, Callable[[Dataset], Dataset]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", MAINTENANCE)
 def test_maintenance_is_that_of_the_latest_version(stale: Dataset, name: str) -> None:
     before = newest(stale)

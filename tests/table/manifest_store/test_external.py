@@ -25,6 +25,8 @@ from lance_spark.table.commit.commit import commit
 from lance_spark.table.manifest_store.external import External, external
 from lance_spark.table.versions.snapshot import manifest_path, open_snapshot
 
+pytestmark = pytest.mark.spec("format-document.md", "External Manifest Store")
+
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
 

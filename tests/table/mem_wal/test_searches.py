@@ -100,6 +100,7 @@ NEAREST: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", NEAREST)
 def test_the_nearest_rows_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> None:
     search = NEAREST[name]

@@ -94,6 +94,7 @@ SOME = "id IN (" + ", ".join(str(i) for i in [*range(150), *range(1000, 17_000, 
 """A condition that rows of every fragment satisfy."""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("by", ["ours", "pylance"])
 def test_rows_are_those_of_each_fragment_in_order(

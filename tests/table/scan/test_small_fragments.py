@@ -64,6 +64,7 @@ def many(uri: str, writer: str, version: str, count: int = 40, **options: Any) -
             lance.write_dataset(rows_of(i), uri, mode="append" if i else "create", data_storage_version=version, **options)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("writer", ["ours", "pylance"])
 def test_rows_are_those_of_each_fragment_in_order(tmp_path: Path, writer: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:

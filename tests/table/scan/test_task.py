@@ -205,6 +205,7 @@ def legacy(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return Dataset.open(path)
 
 
+@pytest.mark.spec("format-document.md", "Statistics")
 @pytest.mark.parametrize(
     ("condition", "column", "batches"),
     [

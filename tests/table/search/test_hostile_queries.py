@@ -35,9 +35,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 def count(found: Dataset, query: object, **options: Any) -> int:
     """The rows that are found; it does not take long."""
-    start = time.monotonic()
+    start = time.process_time()
     rows = found.scan(["id"], full_text_query=query, **options).to_table().num_rows  # type: ignore[arg-type]
-    assert time.monotonic() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     return int(rows)
 
 

@@ -65,6 +65,7 @@ def indexed(path: Path, kind: str | None, **parameters: Any) -> Path:
     return path
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("outside", [0, 60])
 @pytest.mark.parametrize(
     ("kind", "parameters"),

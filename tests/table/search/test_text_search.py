@@ -264,6 +264,7 @@ def test_a_damaged_segment_is_left_out_and_its_rows_are_scanned(tmp_path: Path, 
     assert "is not used" in caplog.text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("own", [{}, {"custom_stop_words": ["foo"]}, {"remove_stop_words": False}], ids=str)
 @pytest.mark.parametrize("file", ["*", "metadata.lance", "part_0_invert.lance", "part_0_tokens.lance", "part_0_docs.lance"])
 @pytest.mark.parametrize("damage", ["lost", "cut", "garbage"])

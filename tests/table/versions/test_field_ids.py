@@ -15,6 +15,8 @@ from lance_spark.metadata.field_ids import KEY, Mark, mark_of
 from lance_spark.metadata.operations import UpdateConfig, UpdateMap
 from lance_spark.table.versions.field_ids import next_field_id
 
+pytestmark = [pytest.mark.spec("schema.md", "Field ID Properties"), pytest.mark.spec("schema.md", "Using Field IDs")]
+
 X = pa.field("x", pa.int64())
 
 

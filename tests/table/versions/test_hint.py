@@ -19,7 +19,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.hint import PATH, is_kept_at, move_hint, read_hint
 from lance_spark.table.versions.snapshot import open_snapshot
-from tests.sample import others_slow
+from tests.sample import by_turns, others_slow
 from tests.table.interleaving import interrupted_everywhere
 
 NOW = timedelta(0)
@@ -44,6 +44,9 @@ class Place:
 
     def append(self, *values: int) -> Dataset:
         return Dataset.write(self.uri, rows(*values), "append", storage_options=self.options)
+
+
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 @pytest.fixture(
@@ -204,7 +207,8 @@ def test_a_cleanup_leaves_no_gap_above_the_hint_that_it_finds(tmp_path: Path) ->
     assert values(Place(uri, {})) == [1, 2, 3, 4, 5, 6, 7, 12, 20, 20, 20]
 
 
-def test_a_writer_that_has_read_the_hint_before_a_cleanup_loses_nothing_whenever_it_commits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turn", by_turns([()]))
+def test_a_writer_that_has_read_the_hint_before_a_cleanup_loses_nothing_whenever_it_commits(turn: int, tmp_path: Path) -> None:
     uris = (str(tmp_path / str(i)) for i in itertools.count())
     held: list[lance.LanceDataset] = []
 
@@ -220,5 +224,5 @@ def test_a_writer_that_has_read_the_hint_before_a_cleanup_loses_nothing_whenever
         Store(held[-1].uri).put(PATH, b'{"version":2}')
         held[-1].insert(rows(99))
 
-    for _ in interrupted_everywhere(clean_up, prepare, append):
+    for _ in interrupted_everywhere(clean_up, prepare, append, turn + 1, 3):
         assert values(Place(held[-1].uri, {})) == [1, 2, 3, 4, 5, 6, 7, 99]

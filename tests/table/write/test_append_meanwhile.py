@@ -27,6 +27,7 @@ def _dropped_and_added(uri: str) -> None:
     ds.add_columns(pa.field("age", pa.int64()))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("options", [WriteOptions(), WriteOptions(merge_schema=True)])
 @pytest.mark.parametrize("type", [pa.int32(), pa.int16()])
 def test_values_survive_a_change_of_the_type_at_any_moment(tmp_path: Path, type: pa.DataType, options: WriteOptions) -> None:

@@ -16,6 +16,8 @@ from lance_spark.schema.schema import Schema
 from lance_spark.table.write.target import Mode
 from tests.arrays import ArrayMaker
 
+pytestmark = pytest.mark.spec("schema.md", "Encoding Metadata")
+
 ROWS = 20_000
 NUMBERS = np.random.default_rng(1).integers(0, 1000, ROWS)
 TABLE = pa.table(
@@ -193,6 +195,7 @@ def test_versions_that_are_not_written_are_refused_by_name(version: str, tmp_pat
         Dataset.write(str(tmp_path / "t"), TABLE, data_storage_version=version)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2", "2.3"])
 @pytest.mark.parametrize("by", ["us", "pylance"])
 def test_tables_of_every_version_are_made_appended_to_and_overwritten(version: str, by: str, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def test_a_row_gets_what_the_rules_say(door: Door, tmp_path: Path) -> None:
     assert {case.name: row[case.column.name] for case in cases} == {case.name: case.expected for case in cases}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("door", "case"), [(door, case) for door in HERE for case in REFUSED if applies(door, case)], ids=str)
 def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, tmp_path: Path) -> None:
     place = Place(None, str(tmp_path / "t.lance"))

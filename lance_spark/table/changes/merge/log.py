@@ -15,8 +15,8 @@ from functools import partial
 import pyarrow as pa
 
 from lance_spark._proto import table_pb2 as pb
-from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.predicate import parse
+from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Schema, from_arrow, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.merge.pairing import SOURCE, ByKeys, Rows

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError, MatchedRowsError, SchemaMismatchError, UnsupportedFeatureError, check_type
-from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Predicate, parse
+from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, ByKeys, Rows, columns_of

@@ -18,6 +18,7 @@ import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -85,12 +86,21 @@ public class AlteringCatalog extends DelegatingCatalogExtension implements Decla
     }
   }
 
+  /** Only the table says what a change of a column of its has made. */
+  private static void forgetOld(Map before, TableChange.ColumnChange change) {
+    StructField old = change.fieldNames().length == 1 ? (StructField) before.get(change.fieldNames()[0]) : null;
+    if (old == null) return;
+    Metadata rest = SessionEntry.without(old.metadata(), change).build();
+    before.put(old.name(), new StructField(old.name(), old.dataType(), old.nullable(), rest));
+  }
+
   /** Gives the entry of a table the columns that the table has now. Comments and defaults that only the entry has stay. */
   private static void refresh(Identifier id, TableChange[] changes) throws Exception {
     CatalogTable entry = SessionEntry.of(id);
     Map before = new HashMap();
     for (int i = 0; i < entry.schema().length(); i++) before.put(entry.schema().fields()[i].name(), entry.schema().fields()[i]);
     for (int i = 0; i < changes.length; i++) {
+      if (changes[i] instanceof TableChange.ColumnChange) forgetOld(before, (TableChange.ColumnChange) changes[i]);
       if (!(changes[i] instanceof TableChange.RenameColumn)) continue;
       String[] path = ((TableChange.RenameColumn) changes[i]).fieldNames();
       if (path.length == 1) before.put(((TableChange.RenameColumn) changes[i]).newName(), before.remove(path[0]));

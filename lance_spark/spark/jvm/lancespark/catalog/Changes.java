@@ -25,6 +25,7 @@ public class Changes {
     if (change instanceof TableChange.UpdateColumnType) json.put("type", ((TableChange.UpdateColumnType) change).newDataType().json());
     if (change instanceof TableChange.UpdateColumnNullability) json.put("nullable", ((TableChange.UpdateColumnNullability) change).nullable());
     if (change instanceof TableChange.UpdateColumnComment) json.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
+    if (change instanceof TableChange.UpdateColumnPosition) position(json, ((TableChange.UpdateColumnPosition) change).position());
     if (change instanceof TableChange.UpdateColumnDefaultValue) {
       json.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
     }
@@ -59,6 +60,11 @@ public class Changes {
     String[] path = added.fieldNames();
     Column column = Column.create(path[path.length - 1], added.dataType(), added.isNullable(), added.comment(), added.defaultValue(), (String) null);
     json.put("field", CatalogV2Util.v2ColumnsToStructType(new Column[] { column }).json());
-    if (added.position() != null) json.put("position", added.position().toString());
+    if (added.position() != null) position(json, added.position());
+  }
+
+  /** The place of a column: after the column of a name, or first, which is null. */
+  private static void position(ObjectNode json, TableChange.ColumnPosition position) {
+    json.put("after", position instanceof TableChange.After ? ((TableChange.After) position).column() : (String) null);
   }
 }

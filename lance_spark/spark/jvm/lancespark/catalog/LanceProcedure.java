@@ -24,7 +24,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.spark.catalog.procedures has their signatures and their code. */
+/** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.actions has their signatures and their code. */
 public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   public static final String SYSTEM = "system";
   private static JsonNode signatures = null;
@@ -70,12 +70,14 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return (String[]) names.toArray(new String[names.size()]);
   }
 
-  /** Procedures after which a table has other rows. */
-  private static final List CHANGING =
-      Arrays.asList(new String[] { "restore", "rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "merge_mem_wal" });
+  /** Whether a table may have other rows after the procedure. */
+  private boolean changesRows() {
+    String effect = Json.at(signature, "effect").asText();
+    return effect.equals("rows") || effect.equals("columns");
+  }
 
   public String name() { return name; }
-  public String description() { return "the procedure " + name + " for lance tables"; }
+  public String description() { return Json.at(signature, "help").asText(); }
 
   public BoundProcedure bind(StructType input) {
     StructField[] given = input.fields();
@@ -94,6 +96,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
       DataType type = DataType.fromDDL(Json.at(Json.at(given, i), 1).asText());
       ProcedureParameter.Builder builder =
           ProcedureParameter.in(Json.at(Json.at(given, i), 0).asText(), type instanceof DayTimeIntervalType ? interval : type);
+      builder.comment(Json.at(Json.at(given, i), 2).asText());
       if (i >= Json.at(signature, "required").asInt()) builder.defaultValue("NULL");
       all[i] = builder.build();
     }
@@ -119,7 +122,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
    */
   public JsonNode rows(ObjectNode place, ObjectNode values, String table) {
     JsonNode rows = called(place, values);
-    if (table == null || !CHANGING.contains(name)) return rows;
+    if (table == null || !changesRows()) return rows;
     try {
       org.apache.spark.sql.classic.SparkSession session = Session.active();
       if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);

@@ -113,6 +113,7 @@ public class Features {
     { SQL + "classic.SparkSession", "sql/1", "version/0" },
     { SQL + "connector.catalog.CatalogManager" },
     { CATALYST + "streaming.StreamingRelationV2", "table/0", "output/0", "catalog/0", "identifier/0", "extraOptions/0" },
+    { CATALYST + "streaming.WriteToStream", "sink/0", "catalogAndIdent/0" },
     { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
     { LOGICAL + "TruncateTable", "table/0" },
     { SQL + "internal.BaseSessionStateBuilder$$anon$1", ".extendedResolutionRules", ".hintResolutionRules" },

@@ -14,13 +14,24 @@ public final class Session {
 
   private Session() {}
 
+  /** The session. Fails in one line if it was stopped, after which Spark may still analyze what was made in it. */
   public static org.apache.spark.sql.classic.SparkSession active() {
-    return (org.apache.spark.sql.classic.SparkSession) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
+    try {
+      return (org.apache.spark.sql.classic.SparkSession) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
+    } catch (Throwable t) {
+      throw new UnsupportedOperationException("the Spark session was stopped; start one, call lance_spark.enable, and open the table again");
+    }
+  }
+
+  /** What the session has set; `otherwise` if nothing. */
+  public static String setting(String name, String otherwise) {
+    active();
+    return SparkSession.active().conf().get(name, otherwise);
   }
 
   /** True if the session excludes the rule of this name. */
   public static boolean isExcluded(String rule) {
-    return Arrays.asList(SparkSession.active().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(rule);
+    return Arrays.asList(setting(EXCLUDED, "").split("\\s*,\\s*")).contains(rule);
   }
 
   /** True if a scan takes columns only: analysis, which cannot be excluded, has replaced its table. */

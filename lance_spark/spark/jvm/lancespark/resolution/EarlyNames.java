@@ -171,7 +171,7 @@ public class EarlyNames extends Rule implements Addition {
       }
       Object table = SparkInternals.argument(write, "table");
       if (given == null && table instanceof UnresolvedRelation) given = ((UnresolvedRelation) table).options().get(MERGES);
-      if (given == null) given = SparkSession.active().conf().get(MERGES_ALWAYS, "false");
+      if (given == null) given = Session.setting(MERGES_ALWAYS, "false");
       return "true".equalsIgnoreCase(given);
     }
 

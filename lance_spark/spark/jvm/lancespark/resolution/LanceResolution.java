@@ -54,6 +54,9 @@ public class LanceResolution extends Rule implements Addition {
   /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
   private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });
 
+  /** A stream that is written, before and after its checkpoint is known. */
+  private static final List STREAM_WRITES = Arrays.asList(new String[] { "WriteToStreamStatement", "WriteToStream" });
+
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
@@ -109,6 +112,7 @@ public class LanceResolution extends Rule implements Addition {
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
       if (plan instanceof OverwriteByExpression) return replacement((OverwriteByExpression) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
+      if (STREAM_WRITES.contains(plan.getClass().getSimpleName())) return streamWrite(plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       if (Source.isOf(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
@@ -236,6 +240,17 @@ public class LanceResolution extends Rule implements Addition {
       changed = SparkInternals.with(changed, (String) value.getKey(), value.getValue());
     }
     return (LogicalPlan) changed;
+  }
+
+  /** A stream to a table of the session catalog. Spark does not pass its options and location. */
+  private static LogicalPlan streamWrite(LogicalPlan write) throws Exception {
+    Object sink = SparkInternals.argument((scala.Product) write, "sink");
+    scala.Option named = (scala.Option) SparkInternals.argument((scala.Product) write, "catalogAndIdent");
+    if (named.isEmpty() || !Source.isOf((Table) sink)) return write;
+    CatalogPlugin catalog = (CatalogPlugin) ((scala.Tuple2) named.get())._1();
+    if (!catalog.name().equals("spark_catalog")) return write;
+    LanceTable table = LanceTable.inCatalog((Table) sink, (Identifier) ((scala.Tuple2) named.get())._2());
+    return (LogicalPlan) SparkInternals.with((scala.Product) write, "sink", table);
   }
 
   private static CaseInsensitiveStringMap ofChanges(Object changelog) { return changelog instanceof OfStream ? ((OfStream) changelog).options() : null; }

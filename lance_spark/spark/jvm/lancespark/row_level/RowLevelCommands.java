@@ -7,6 +7,7 @@ import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Json;
 import lancespark.resolution.LanceResolution;
+import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.table.LanceOperation;
 import lancespark.table.LanceTable;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -83,7 +85,8 @@ public class RowLevelCommands extends Rule {
 
   private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {
     ObjectNode command = Json.object().put("kind", kind).put("condition", condition.sql());
-    return source.noteVersion(command).put("declared", table.schema().json());
+    StructType declared = SessionEntry.declared(table.schema(), table.schema());
+    return source.noteVersion(command).put("declared", declared.json());
   }
 
   /** Spark rewrites a MERGE that only inserts rows: it appends the rows of the source that match none of the table. */

@@ -3,8 +3,8 @@ package lancespark.scan;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
+import lancespark.core.Session;
 import lancespark.protocol.Json;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.*;
 import org.apache.spark.sql.connector.expressions.aggregate.*;
 import org.apache.spark.sql.types.*;
@@ -55,7 +55,7 @@ class PushedAggregates {
     return true;
   }
 
-  private static boolean allowsFloats() { return Boolean.parseBoolean(SparkSession.active().conf().get(FLOATS, "false")); }
+  private static boolean allowsFloats() { return Boolean.parseBoolean(Session.setting(FLOATS, "false")); }
 
   private void addKey(Expression key) throws Unsupported {
     if (!(key instanceof NamedReference)) throw new Unsupported();
@@ -158,7 +158,7 @@ class PushedAggregates {
   /** The type of a result with this exact precision and scale (DecimalType.adjustPrecisionScale), unless Spark rounds such results. */
   private static DecimalType adjusted(int precision, int scale) throws Unsupported {
     if (precision <= MAX_DIGITS) return new DecimalType(precision, scale);
-    boolean isAdjusted = Boolean.parseBoolean(SparkSession.active().conf().get(PRECISION_LOSS, "true"));
+    boolean isAdjusted = Boolean.parseBoolean(Session.setting(PRECISION_LOSS, "true"));
     if (!isAdjusted || Math.max(MAX_DIGITS - (precision - scale), Math.min(scale, MIN_ADJUSTED_SCALE)) != scale) throw new Unsupported();
     return new DecimalType(MAX_DIGITS, scale);
   }

@@ -14,7 +14,6 @@ import lancespark.source.WriteInfo;
 import lancespark.table.LanceTable;
 import lancespark.table.OverwriteBuilder;
 import lancespark.table.RowLevelWrite;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
@@ -131,8 +130,7 @@ public class CatalogTables extends Rule {
     while (it.hasNext()) {
       Object change = it.next();
       if (change instanceof TableChange.SetProperty) properties.put(((TableChange.SetProperty) change).property(), "");
-      isOfCatalog &= change instanceof TableChange.SetProperty || change instanceof TableChange.RemoveProperty
-          || change instanceof TableChange.UpdateColumnComment || change instanceof TableChange.UpdateColumnDefaultValue;
+      isOfCatalog &= change instanceof TableChange.SetProperty || change instanceof TableChange.RemoveProperty;
     }
     if (properties.containsKey("location")) {
       throw new UnsupportedOperationException("ALTER TABLE .. SET LOCATION is not supported: a lance table stays where its versions are. "
@@ -174,7 +172,7 @@ public class CatalogTables extends Rule {
     for (int i = 0; i < arguments.length; i++) {
       if (!(arguments[i] instanceof TableSpecBase)) continue;
       scala.Option provider = ((TableSpecBase) arguments[i]).provider();
-      Object name = provider.isEmpty() ? SparkSession.active().conf().get("spark.sql.sources.default") : provider.get();
+      Object name = provider.isEmpty() ? Session.setting("spark.sql.sources.default", "") : provider.get();
       return Names.FORMAT.equalsIgnoreCase((String) name);
     }
     return false;

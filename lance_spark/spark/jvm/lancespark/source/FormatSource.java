@@ -1,6 +1,7 @@
 package lancespark.source;
 
 import lancespark.core.Answers;
+import lancespark.core.Session;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 
@@ -8,5 +9,8 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 public class FormatSource extends PythonDataSourceV2 {
   public FormatSource() {}
 
-  public UserDefinedPythonDataSource source() { return Answers.to(super.source()); }
+  public UserDefinedPythonDataSource source() {
+    Session.active();
+    return Answers.to(super.source());
+  }
 }

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
@@ -69,20 +70,36 @@ public class SessionEntry {
   /** The location that the user gave. The catalog keeps it as a URI, in which it is percent-encoded. */
   private static String path(URI location) { return "file".equals(location.getScheme()) ? location.getPath() : new Path(location).toString(); }
 
+  /** The metadata of a column of an entry without what a change of the column changes: the table says what it is then. */
+  public static MetadataBuilder without(Metadata metadata, TableChange change) {
+    MetadataBuilder rest = new MetadataBuilder().withMetadata(metadata);
+    if (change instanceof TableChange.UpdateColumnType) rest.remove(CHAR);
+    if (change instanceof TableChange.UpdateColumnComment) rest.remove("comment");
+    if (change instanceof TableChange.UpdateColumnDefaultValue) for (int i = 0; i < DEFAULT.length; i++) rest.remove(DEFAULT[i]);
+    return rest;
+  }
+
   public static CatalogTable of(Identifier name) throws Exception {
     TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
     return (CatalogTable) (Object) Session.active().sessionState().catalog().getTableMetadata(identifier);
   }
 
-  /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */
+  /** Where Spark has that a column of strings is CHAR or VARCHAR. */
+  private static final String CHAR = "__CHAR_VARCHAR_TYPE_STRING";
+  private static final String[] DEFAULT = { "CURRENT_DEFAULT", "EXISTS_DEFAULT" };
+
+  /**
+   * The rows' schema with what the catalog's declares: a column may be null although a query returns no nulls, and have a default, a comment, and
+   * be CHAR, of which the rows say nothing.
+   */
   public static StructType declared(StructType rows, StructType table) {
     if (rows.length() != table.length()) return rows;
     StructField[] fields = new StructField[rows.length()];
     for (int i = 0; i < fields.length; i++) {
       StructField row = rows.fields()[i], own = table.fields()[i];
       if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
-      Metadata declared = new MetadataBuilder().withMetadata(row.metadata()).putString(Names.DECLARED_COLUMN, "true").build();
-      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), declared);
+      MetadataBuilder declared = new MetadataBuilder().withMetadata(row.metadata()).withMetadata(own.metadata());
+      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), declared.putString(Names.DECLARED_COLUMN, "true").build());
     }
     return new StructType(fields);
   }

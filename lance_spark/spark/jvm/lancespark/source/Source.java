@@ -22,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class Source {
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
-  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.known). The call of a table function does so, too. */
+  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.read). The call of a table function does so, too. */
   private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", Names.CHANGE_FEED };
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;

@@ -1,9 +1,9 @@
 package lancespark.table;
 
+import lancespark.core.Session;
 import lancespark.protocol.Names;
 import lancespark.scan.ColumnsBuilder;
 import lancespark.source.MetadataColumns;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -27,7 +27,7 @@ public class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
 
   /** Refuses a column that Spark would take for the row address, or for the operation in the delta rows. */
   static void checkNames(RowLevelOperation.Command command, String[] names) {
-    boolean isCaseSensitive = Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
+    boolean isCaseSensitive = Boolean.parseBoolean(Session.setting("spark.sql.caseSensitive", "false"));
     for (int i = 0; i < names.length; i++) {
       boolean isAddress = !isCaseSensitive && names[i].equalsIgnoreCase(Names.ROW_ADDRESS) && !names[i].equals(Names.ROW_ADDRESS);
       boolean isOperation = command != RowLevelOperation.Command.DELETE && names[i].equals(Names.ROW_OPERATION);

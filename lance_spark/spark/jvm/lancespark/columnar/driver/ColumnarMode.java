@@ -14,7 +14,6 @@ import lancespark.core.HandOver;
 import lancespark.core.Session;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -56,7 +55,7 @@ public class ColumnarMode extends HandOver {
   }
 
   public HandOver in(StructType schema) {
-    String setting = SparkSession.active().conf().get(SETTING, "true").trim();
+    String setting = Session.setting(SETTING, "true").trim();
     boolean isOff = setting.equalsIgnoreCase("false");
     if (!isOff && !setting.equalsIgnoreCase("true")) throw new IllegalArgumentException("invalid value of " + SETTING + ": expected true or false, found " + setting);
     String executors = executorsObstacle(Session.active().sparkContext()), type = ColumnarReaderFactory.obstacle(schema);
@@ -79,7 +78,7 @@ public class ColumnarMode extends HandOver {
 
   /** The factory for executors that write, which hands rows over faster than Spark's own if the setting and this Spark allow it. See PythonWriterFactory. */
   static DataWriterFactory writers(DataWriterFactory sparks, long few) {
-    if (!(sparks instanceof PythonBatchWriterFactory) || !SparkSession.active().conf().get(SETTING, "true").trim().equalsIgnoreCase("true")) return sparks;
+    if (!(sparks instanceof PythonBatchWriterFactory) || !Session.setting(SETTING, "true").trim().equalsIgnoreCase("true")) return sparks;
     SparkContext context = Session.active().sparkContext();
     if (executorsObstacle(context) != null) return sparks;
     ship(context);

@@ -1,0 +1,28 @@
+"""The table of all operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lance_spark.actions import (
+    about,
+    cleanup,
+    clones,
+    cluster,
+    compact,
+    connector,
+    constraints,
+    iceberg,
+    indexes,
+    log,
+    references,
+    report,
+    restore,
+    verify,
+)
+from lance_spark.actions.action import Action
+
+OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, log, report)
+"""The families in the order of the pages of the documentation."""
+ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg) for action in family.ACTIONS}
+"""All operations by name."""

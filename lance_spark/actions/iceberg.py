@@ -1,0 +1,238 @@
+"""The procedures of Iceberg's catalogs, with the names, arguments and columns that its users know. Each does what one of ours does."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lance_spark.actions import compact
+from lance_spark.actions.action import REQUIRED, Action, Job, Parameter
+from lance_spark.actions.cleanup import clean_up
+from lance_spark.actions.restore import restore
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.table.compaction.clustered import Clustered
+from lance_spark.table.compaction.optimize import STAGES, Compaction, CompactionMetrics, optimize
+from lance_spark.table.scan.runner import Runner
+from lance_spark.table.scan.stages import Results
+from lance_spark.table.versions.snapshot import Snapshot
+
+_LOG = logging.getLogger("lance_spark")
+_EXPIRY = timedelta(days=5)
+"""The age of snapshots that Iceberg expires, if a call does not say it."""
+_BYTES_OF_FILE = "target-file-size-bytes"
+_Z_ORDER = re.compile(r"(?i)\s*zorder\s*\((.*)\)\s*")
+
+
+def _warn(procedure: str, without_effect: Mapping[str, Any]) -> None:
+    for name in without_effect:
+        _LOG.warning("the argument %s of %s has no effect", name, procedure)
+
+
+def _rewriting(snapshot: Snapshot, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `compact` that those of `rewrite_data_files` mean."""
+    strategy = given.get("strategy", "sort" if "sort_order" in given else "binpack").lower()
+    if strategy not in ("binpack", "sort") or (strategy == "binpack" and "sort_order" in given):
+        raise InvalidOptionError(f"rewrite_data_files: the strategy is 'binpack', or 'sort' with a sort_order, not {strategy!r}")
+    if strategy == "sort" and "sort_order" not in given and not Clustered.of(snapshot).columns:
+        raise InvalidOptionError(
+            f"rewrite_data_files: {snapshot} has no order; pass sort_order => 'a, b', or write OPTIMIZE t ZORDER BY (a, b)"
+        )
+    options = dict(given.get("options", {}))
+    size = options.pop(_BYTES_OF_FILE, None)
+    _warn("rewrite_data_files", options)
+    if size is not None and not size.isdecimal():
+        raise InvalidOptionError(f"rewrite_data_files: the option {_BYTES_OF_FILE!r} is a number of bytes, not {size!r}")
+    where = {"where": given["where"]} if "where" in given else {}
+    order = {"sort_by": _columns(given["sort_order"])} if "sort_order" in given else {}
+    return {**where, **order, **({} if size is None else {"max_bytes_per_file": int(size)})}
+
+
+def _columns(order: str) -> list[str]:
+    """The columns in a sort order of Iceberg: `a, b` or `zorder(a, b)`."""
+    z_order = _Z_ORDER.fullmatch(order)
+    columns = [re.sub(r"(?i)\s+asc$", "", name.strip()) for name in (order if z_order is None else z_order[1]).split(",")]
+    if any(not name or re.search(r"(?i)\s(desc|nulls)\b", name) for name in columns):
+        raise UnsupportedFeatureError(
+            f"rewrite_data_files: the sort_order {order!r} has a direction, but rows are sorted by columns without one; write 'a, b' or "
+            "'zorder(a, b)'"
+        )
+    return columns
+
+
+Rows = Iterable[Sequence[Any]]
+
+
+def _asked(snapshot: Snapshot, **given: Any) -> Compaction:
+    return compact.compaction(snapshot, **_rewriting(snapshot, given))
+
+
+def _commit(snapshot: Snapshot, how: Compaction, results: Results) -> CompactionMetrics:
+    return compact.commit(snapshot, how, results)
+
+
+def _rewrite(runner: Runner, snapshot: Snapshot, how: Compaction) -> CompactionMetrics:
+    return optimize(runner, snapshot, how.fragments, how.options, how.write)
+
+
+def _rewritten(metrics: CompactionMetrics) -> Rows:
+    return [(metrics.files_removed, metrics.files_added, 0)]
+
+
+def _expire(
+    snapshot: Snapshot,
+    older_than: datetime | None = None,
+    retain_last: int | None = None,
+    **without_effect: Any,
+) -> Rows:
+    _warn("expire_snapshots", without_effect)
+    removed = clean_up(
+        snapshot,
+        retain_versions=retain_last,
+        before_timestamp=datetime.now(UTC) - _EXPIRY if older_than is None else older_than,
+        error_if_tagged_old_versions=False,
+    )
+    deletions = removed.deletion_files_removed
+    return [(removed.data_files_removed, deletions, 0, removed.old_versions, 0, 0)]
+
+
+def _remove_orphans(
+    snapshot: Snapshot,
+    older_than: datetime | None = None,
+    dry_run: bool = False,
+    **without_effect: Any,
+) -> Rows:
+    if older_than is not None:
+        raise UnsupportedFeatureError(
+            "remove_orphan_files: a file that no version names is removed when it is 7 days old, since a writer may be about to commit it; "
+            "leave out older_than"
+        )
+    _warn("remove_orphan_files", without_effect)
+    return [(file,) for file in clean_up(snapshot, before_version=1, dry_run=dry_run).files]
+
+
+def _set_current(snapshot: Snapshot, snapshot_id: int | None = None, ref: str | None = None) -> Rows:
+    if (snapshot_id is None) == (ref is None):
+        raise InvalidOptionError("set_current_snapshot needs either snapshot_id (the number of a version) or ref (a tag)")
+    version = ref if snapshot_id is None else str(snapshot_id)
+    return [(snapshot.version, restore(snapshot, version).version)]
+
+
+def _roll_back(snapshot: Snapshot, timestamp: datetime) -> Rows:
+    return [(snapshot.version, restore(snapshot, timestamp=timestamp).version)]
+
+
+def _fast_forward(snapshot: Snapshot, branch: str, to: str) -> Rows:
+    raise UnsupportedFeatureError(
+        f"fast_forward: each branch of a lance table has versions of its own, so {branch!r} cannot be moved to {to!r}; "
+        f"write INSERT OVERWRITE with the rows of the branch {to!r}"
+    )
+
+
+_EXPIRED: Sequence[str] = (
+    "deleted_data_files_count",
+    "deleted_position_delete_files_count",
+    "deleted_equality_delete_files_count",
+    "deleted_manifest_files_count",
+    "deleted_manifest_lists_count",
+    "deleted_statistics_files_count",
+)
+_MOVED = {"previous_snapshot_id": "bigint", "current_snapshot_id": "bigint"}
+_NO_EFFECT = "has no effect"
+ACTIONS = (
+    Action(
+        "rewrite_data_files",
+        "compact, as in Iceberg",
+        {
+            "rewritten_data_files_count": "bigint",
+            "added_data_files_count": "bigint",
+            "failed_data_files_count": "bigint",
+        },
+        Job(_asked, STAGES, _commit, _rewrite),
+        (
+            Parameter("strategy", "string", "binpack, or sort"),
+            Parameter("sort_order", "string", "a, b or zorder(a, b)"),
+            Parameter("options", "map<string,string>", "a map with target-file-size-bytes"),
+            Parameter("where", "string", "only fragments with such a row"),
+        ),
+        effect="keeps",
+        command=None,
+        as_rows=_rewritten,
+        see="Does `compact`.",
+    ),
+    Action(
+        "expire_snapshots",
+        "remove versions that are older than 5 days by default, as in Iceberg",
+        dict.fromkeys(_EXPIRED, "bigint"),
+        _expire,
+        (
+            Parameter("older_than", "timestamp", "versions before this time"),
+            Parameter("retain_last", "bigint", "the number of latest versions to keep"),
+            Parameter("max_concurrent_deletes", "bigint", _NO_EFFECT),
+            Parameter("stream_results", "boolean", _NO_EFFECT),
+        ),
+        effect="keeps",
+        command=None,
+        see="Does `cleanup`.",
+    ),
+    Action(
+        "remove_orphan_files",
+        "remove files that no version names and that are older than 7 days, as in Iceberg",
+        {"orphan_file_location": "string"},
+        _remove_orphans,
+        (
+            Parameter("older_than", "timestamp", "must be left out"),
+            Parameter("dry_run", "boolean", "tell what would be removed"),
+            Parameter("max_concurrent_deletes", "bigint", _NO_EFFECT),
+        ),
+        effect="keeps",
+        command=None,
+        see="Does `cleanup`.",
+    ),
+    Action(
+        "rollback_to_snapshot",
+        "make an earlier version the latest one, as in Iceberg",
+        _MOVED,
+        _set_current,
+        (Parameter("snapshot_id", "bigint", "the number of the version", REQUIRED),),
+        effect="columns",
+        command=None,
+        see="Does `restore`.",
+    ),
+    Action(
+        "rollback_to_timestamp",
+        "make the version of a time the latest one, as in Iceberg",
+        _MOVED,
+        _roll_back,
+        (Parameter("timestamp", "timestamp", "the time", REQUIRED),),
+        effect="columns",
+        command=None,
+        see="Does `restore`.",
+    ),
+    Action(
+        "set_current_snapshot",
+        "make an earlier version the latest one, as in Iceberg",
+        _MOVED,
+        _set_current,
+        (
+            Parameter("snapshot_id", "bigint", "the number of the version"),
+            Parameter("ref", "string", "or its tag"),
+        ),
+        effect="columns",
+        command=None,
+        see="Does `restore`.",
+    ),
+    Action(
+        "fast_forward",
+        "is an error that says what to do instead",
+        {"branch_updated": "string", "previous_ref": "bigint", "updated_ref": "bigint"},
+        _fast_forward,
+        (
+            Parameter("branch", "string", "a branch", REQUIRED),
+            Parameter("to", "string", "another one", REQUIRED),
+        ),
+        command=None,
+    ),
+)

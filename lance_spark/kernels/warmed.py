@@ -1,0 +1,102 @@
+"""What `warm` has compiled: a list beside the code, by which it is told in a second whether all of it can still be loaded."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lance_spark.kernels import code_folders
+from lance_spark.kernels.kernel import Kernel
+from lance_spark.kernels.source_digest import Source
+from lance_spark.version import __version__
+
+_LIST = "warmed.json"
+
+
+@dataclass(frozen=True, order=True)
+class Compiled:
+    """A kernel and the types of its arguments."""
+
+    name: str
+    types: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.types})"
+
+    def file(self) -> Path | None:
+        """The file with the code that this process would load; None if it would have to be compiled."""
+        from numba.core import registry
+
+        from lance_spark.kernels.store import KernelStore
+
+        source = self._source()
+        codegen: Any = registry.cpu_target.target_context.codegen()
+        return None if source is None else KernelStore(source).path(self.types, codegen)
+
+    def _source(self) -> Source | None:
+        """What the kernel is compiled from; None if this version of the package has no such kernel."""
+        module, _, function = self.name.rpartition(".")
+        try:
+            found = getattr(importlib.import_module(module), function, None)
+        except ModuleNotFoundError:
+            return None
+        return found.source if isinstance(found, Kernel) else None
+
+
+def asked() -> list[Compiled]:
+    """What this process has called."""
+    from lance_spark.kernels import store
+
+    return sorted(Compiled(name, types) for name, types in store.asked if name.startswith("lance_spark."))
+
+
+def keep_list(compiled: Sequence[Compiled]) -> Path | None:
+    """Write the list beside the code, and return its folder; None if no folder can be written to. Raises OSError."""
+    folder = code_folders.writable(code_folders.kernel_folders())
+    if folder is not None:
+        code_folders.write(folder, _LIST, _encoded(compiled))
+    return folder
+
+
+def listed() -> list[Compiled] | None:
+    """The list of an earlier `warm` of this version of the package; None if there is none."""
+    for folder in code_folders.kernel_folders():
+        content = code_folders.read(folder, _LIST)
+        found = None if content is None else _decoded(content)
+        if found is not None:
+            return found
+    return None
+
+
+def pack(compiled: Sequence[Compiled], archive: str) -> None:
+    """Write the code and the list into a tar archive with gzip, to be unpacked into one folder. Raises OSError."""
+    files = sorted({file for one in compiled if (file := one.file()) is not None})
+    folder = keep_list(compiled)
+    with tarfile.open(archive, "w:gz") as packed:
+        for file in [*files, *([] if folder is None else [folder / _LIST])]:
+            packed.add(file, file.name, filter=_of_root)
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """An entry without the names of users of this machine."""
+    entry.uid, entry.gid, entry.uname, entry.gname, entry.mode = 0, 0, "root", "root", 0o644
+    return entry
+
+
+def _encoded(compiled: Sequence[Compiled]) -> bytes:
+    kernels = [[one.name, one.types] for one in sorted(compiled)]
+    return json.dumps({"version": __version__, "kernels": kernels}, indent=0).encode()
+
+
+def _decoded(content: bytes) -> list[Compiled] | None:
+    """The list, if it is whole and of this version of the package."""
+    try:
+        found = json.loads(content)
+        return [Compiled(name, types) for name, types in found["kernels"]] if found["version"] == __version__ else None
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,1 @@
+"""Options as fields of dataclasses: how an option is said, and how its text is read."""

@@ -1,0 +1,55 @@
+"""Reading the changes of a table. As with a search, Spark pushes nothing but columns down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import StructType
+
+from lance_spark.spark.columns.batches import Conversion
+from lance_spark.spark.columns.types import promised
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.read.kind import COLUMNS_ONLY, plan_of, selected, shown
+from lance_spark.spark.read.opened import Opened
+from lance_spark.spark.read.reader import LanceReader, Parts, Returned
+from lance_spark.spark.read.request import Request
+from lance_spark.spark.read.text_columns import TextColumns
+from lance_spark.table.feed.changes import CHANGE_COLUMNS, Changes
+from lance_spark.table.feed.request import begin_of, feed
+from lance_spark.table.feed.task import changes_tasks
+
+ADDED = tuple(f.name for f in CHANGE_COLUMNS)
+"""The columns that changes have besides those of the table."""
+
+
+@dataclass(frozen=True)
+class ChangesRead:
+    """The changes that the options ask for."""
+
+    opened: Opened
+    options: ReadOptions
+    kind = "a change feed"
+    abilities = COLUMNS_ONLY
+
+    def columns(self) -> pa.Schema:
+        # Where the changes begin does not matter here, and a stream need not say it.
+        return shown(self.changes(self.opened.shape.version).fields)
+
+    def reader(self, schema: StructType, request: Request) -> DataSourceReader:
+        snapshot = self.opened.shape
+        found = self.changes(begin_of(snapshot, self.options.feed))
+        texts = TextColumns.of(schema, snapshot, self.opened.table_for)
+        wanted = texts.rest(schema)
+        plan = selected(found.plan, snapshot, shown(found.fields), ADDED, wanted)
+        tasks = changes_tasks(replace(found, plan=texts.read_by(plan)))
+        conversion = Conversion(promised(schema), self.options.truncates)
+        parts = Parts(lambda cores, most: tasks, request.rows_only)
+        return LanceReader(parts, Returned(conversion, None, texts, request.reports))
+
+    def changes(self, begin: int) -> Changes:
+        """The changes after the version `begin`."""
+        what = ", whose changes cannot be read; read those of its tables"
+        snapshot, plan = self.opened.table_for(what), plan_of(self.opened, self.options)
+        return feed(snapshot, plan, self.options.filter, begin, self.options.feed)

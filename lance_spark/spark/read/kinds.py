@@ -1,0 +1,68 @@
+"""Which read the options of a DataFrame mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.read.kind import Read
+from lance_spark.spark.read.opened import Opened, OpenedTable
+from lance_spark.spark.read.rows import RowsRead
+
+# Each kind is imported where it is meant: workers must start fast, and most reads are of rows.
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is read: the options, of a table function if it `is_called`, or what is `about` the table."""
+
+    opened: Opened
+    options: ReadOptions
+    about: str | None = None
+    is_called: bool = False
+
+
+def _about(asked: Asked) -> Read:
+    from lance_spark.spark.read.about import AboutRead
+
+    assert asked.about is not None
+    table = asked.opened.table_for(" without metadata tables; query those of its tables")
+    return AboutRead(table, asked.about)
+
+
+def _changes(asked: Asked) -> Read:
+    from lance_spark.spark.read.changes import ChangesRead
+
+    return ChangesRead(asked.opened, asked.options)
+
+
+def _search(asked: Asked) -> Read:
+    from lance_spark.spark.read.search import SearchRead
+
+    return SearchRead(asked.opened, asked.options, asked.is_called)
+
+
+def _partitions(asked: Asked) -> Read:
+    from lance_spark.spark.read.partitions import PartitionsRead
+
+    return PartitionsRead(asked.opened, asked.options)
+
+
+def _rows(asked: Asked) -> Read:
+    return RowsRead(asked.opened, asked.options)
+
+
+KINDS: tuple[tuple[Callable[[Asked], bool], Callable[[Asked], Read]], ...] = (
+    (lambda asked: asked.about is not None, _about),
+    (lambda asked: asked.options.feed.changes, _changes),
+    (lambda asked: asked.options.searches, _search),
+    (lambda asked: not isinstance(asked.opened, OpenedTable), _partitions),
+    (lambda asked: True, _rows),
+)
+"""The kinds of reads. The first one that is meant is read."""
+
+
+def read_of(asked: Asked) -> Read:
+    """The read that is asked for."""
+    return next(made(asked) for is_meant, made in KINDS if is_meant(asked))

@@ -1,0 +1,72 @@
+"""A read is one of several kinds, and is asked for nothing but its abilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset, create_partitioned_namespace
+from lance_spark.spark.columns.types import to_spark
+from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.read.kind import Read, checked_reader
+from lance_spark.spark.read.kinds import Asked, read_of
+from lance_spark.spark.read.opened import open_version
+from lance_spark.spark.read.request import Request
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["red sea", "blue sky"]})
+KINDS: dict[str, tuple[dict[str, str], str | None, set[str]]] = {
+    "a scan": ({}, None, {"filter", "limit", "aggregates", "join"}),
+    "a scan with a limit": ({"limit": "1"}, None, {"join"}),
+    "a scan of a partitioned namespace": ({}, None, {"filter", "limit", "aggregates"}),
+    "a search": ({"fullTextQuery": '{"match": {"query": "sea", "column": "s"}}'}, None, {"found"}),
+    "a change feed": ({"readChangeFeed": "true", "startingVersion": "1"}, None, set()),
+    "a metadata table": ({}, "refs", set()),
+}
+"""The options that mean a kind, or the name of the table about the table; and its abilities."""
+REQUESTS: dict[str, Any] = {
+    "filter": {"filter": [[">", ["c", "id"], ["l", "bigint", 1]]]},
+    "limit": {"limit": 1},
+    "aggregates": {"aggregates": [["count"]]},
+    "join": {"join": {"column": ["v"]}},
+    "found": {"results": []},
+}
+MakeRead = Callable[[str], Read]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MakeRead:
+    """Makes a read of a kind."""
+    table, namespace = (str(tmp_path_factory.mktemp("tables") / name) for name in ("t", "p"))
+    Dataset.write(table, ROWS)
+    create_partitioned_namespace(namespace, ROWS.schema, ["id"])
+
+    def make(kind: str) -> Read:
+        given, about, _ = KINDS[kind]
+        uri = namespace if kind.endswith("namespace") else table
+        options = parse_options(ReadOptions, {**given, "path": uri})
+        return read_of(Asked(open_version(options), options, about))
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_options_mean_a_kind(made: MakeRead, kind: str) -> None:
+    read = made(kind)
+    assert read.kind == kind.removesuffix(" with a limit")
+    assert read.columns().names[0] in ("id", "name")
+    checked_reader(read, to_spark(read.columns()), Request())
+
+
+@pytest.mark.parametrize("ability", REQUESTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_read_refuses_what_it_is_not_able_to(made: MakeRead, kind: str, ability: str) -> None:
+    read, request = made(kind), Request(**REQUESTS[ability])
+    assert getattr(read.abilities, ability) is (ability in KINDS[kind][2])
+    assert request.needs == [ability]
+    if ability not in KINDS[kind][2]:
+        with pytest.raises(ValueError, match=f"must not push {ability} into {read.kind}"):
+            checked_reader(read, to_spark(read.columns()), request)
