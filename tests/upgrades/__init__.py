@@ -1,0 +1,1 @@
+"""What earlier releases made, and what this one does with it."""
