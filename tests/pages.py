@@ -10,6 +10,7 @@ from lance_spark.actions import connector, iceberg
 from lance_spark.actions.action import VERSION, Action, Parameter
 from lance_spark.actions.all import OWN
 from lance_spark.cli.operations import commands, flag, words_of
+from tests import settings
 from tests.options import page as options
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -85,6 +86,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "statements.md": {"procedures of Iceberg": of_iceberg},
     "command-line.md": {"operations": command_line},
     "options.md": {"options": options.table},
+    "settings.md": {"properties": settings.properties},
 }
 """By the page, the tables in it, each between two comments with its name."""
 

@@ -37,6 +37,15 @@ def test_no_page_has_the_name_of_one_that_the_site_makes_itself() -> None:
     assert {page.stem for page in ROOT.glob("docs/*.md")} & made == set()
 
 
+def test_every_page_is_in_one_section_of_the_site() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    sections = re.findall(r"```\{toctree\}\n:hidden:\n:caption: .+\n\n([^`]+)```", index)
+    listed = [page for section in sections for page in section.split()]
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix("")) for page in ROOT.glob("docs/**/*.md")}
+    assert len(sections) == 8
+    assert sorted(listed) == sorted(pages - {"index"})
+
+
 def test_the_table_of_folders_has_every_folder() -> None:
     table = (ROOT / "CONTRIBUTING.md").read_text().split("| folder | what |")[1]
     named = {path.removeprefix("lance_spark/").removesuffix(".py").split("/")[-1] for path in re.findall(r"`([\w./]+)`", table)}
