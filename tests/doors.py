@@ -692,15 +692,36 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
                 f"Dataset.{name}"
                 for name in (
                     *("branches", "changes", "checkout_version", "consumers", "count_rows", "head", "history", "index_statistics"),
-                    *("list_indices", "metadata_table", "open", "recall", "sample", "scan", "schema", "tags", "take", "take_blobs"),
-                    *("take_rows", "to_batches", "to_pandas", "to_table", "uri", "verify", "version", "versions"),
+                    *(
+                        "list_indices",
+                        "maintenance_report",
+                        "metadata_table",
+                        "open",
+                        "recall",
+                        "sample",
+                        "scan",
+                        "schema",
+                        "tags",
+                        "take",
+                        "take_blobs",
+                    ),
+                    *("take_rows", "to_arrow_dataset", "to_batches", "to_pandas", "to_polars", "to_table"),
+                    *("uri", "verify", "version", "versions"),
                 )
             ),
             *(
                 f"LanceTable.{name}"
                 for name in (
                     *("alias", "backfillFailures", "branches", "changes", "consumers", "detail", "forName", "forPath", "history"),
-                    *("indexStatistics", "isLanceTable", "listIndices", "metadataTable", "nearDuplicateVectors", "nearDuplicates"),
+                    *(
+                        "indexStatistics",
+                        "isLanceTable",
+                        "listIndices",
+                        "maintenanceReport",
+                        "metadataTable",
+                        "nearDuplicateVectors",
+                        "nearDuplicates",
+                    ),
                     *("nearestJoin", "search", "tags", "toDF", "verify"),
                 )
             ),
@@ -738,14 +759,11 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
             "Dataset.migrate_manifest_paths_v2",
-            "Dataset.reorder_columns",
-            "LanceTable.reorderColumns",
             "PartitionedNamespace.drop_column",
             "lance_spark.create_partitioned_namespace",
             "TruncationWriter",
         }
     ),
     "it writes rows of the table as they are": frozenset({"Dataset.optimize", "LanceTable.optimize", "PartitionedNamespace.compact"}),
-    "it commits what another writer has written": frozenset({"CommitAgain"}),
 }
 """What is public and stands behind no door, by the reason."""

@@ -25,6 +25,7 @@ from lance_spark.cli.operations import commands, words_of
 from lance_spark.errors import RefConflictError
 from lance_spark.spark.catalog import calls
 from lance_spark.spark.catalog.source import CatalogSource
+from lance_spark.spark.protocol import NUMBER, PROTOCOL
 from lance_spark.table.versions.clones import is_clone
 from lance_spark.table.versions.consumers import CONSUMER_TAG
 from tests.pages import DOCS, PAGES, page
@@ -97,7 +98,7 @@ def encoded(result: bytes) -> str:
 
 def requested(operation: str, arguments: Mapping[str, Any]) -> dict[str, str]:
     """The options of a request."""
-    request = {"operation": operation, "settings": {}, "arguments": arguments}
+    request = {NUMBER: PROTOCOL, "id": "", "operation": operation, "settings": {}, "arguments": arguments}
     return {"request": json.dumps(request)}
 
 

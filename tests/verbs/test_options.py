@@ -67,6 +67,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "addColumns of a DataFrame": lambda t, **n: t.addColumns(changes(t).select("id", "extra"), on="id", **n),
     "addColumns of a function": lambda t, **n: t.addColumns(longer, schema=NEW, columns=["s"], **n),
     "dropColumns": lambda t, **n: t.dropColumns(["s"], **n),
+    "reorderColumns": lambda t, **n: t.reorderColumns(["s", "id", "v"], **n),
     "renameColumn": lambda t, **n: t.renameColumn("s", "z", **n),
     "alterColumn": lambda t, **n: t.alterColumn("id", type="int", **n),
     "alterColumn to nullable": lambda t, **n: t.alterColumn("id", nullable=True, **n),
