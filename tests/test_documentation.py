@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lance_spark
+from lance_spark.actions.action import Door
 from lance_spark.actions.cleanup import CLEANUP
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE
 from tests.examples import examples
@@ -51,7 +52,7 @@ def test_every_page_is_in_one_section_of_the_site() -> None:
 def test_the_page_of_choices_says_what_each_cleanup_does_with_a_tag() -> None:
     table = (ROOT / "docs" / "which-api.md").read_text().split("## Clean up")[1].split("## Find rows")[0]
     rows = {row.split("](")[0].split("[")[1].strip("`"): row for row in table.splitlines() if row.startswith("| [")}
-    doors = {"LanceTable": "LanceTable.vacuum", "Dataset": "Dataset.cleanup_old_versions", "CALL": "CALL cleanup"}
+    doors: dict[Door, str] = {"LanceTable": "LanceTable.vacuum", "Dataset": "Dataset.cleanup_old_versions", "CALL": "CALL cleanup"}
     doors |= {"statement": "VACUUM", "command": "lance-spark cleanup"}
     for door, name in doors.items():
         default = next(p.default for p in CLEANUP.at(door) if p.name == "error_if_tagged_old_versions")
