@@ -26,6 +26,7 @@ frame.createOrReplaceTempView("seen")
 table, named = LanceTable.forPath(spark, uri), LanceTable.forName(spark, "lake.t")
 merge = table.alias("t").merge(frame.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"})
 creation = LanceTable.create(spark)
+spark.sql("CALL lake.system.compact('lake.t')")
 writer, writer_to, reader = frame.write.format("lance").mode("append"), frame.writeTo("lake.t"), spark.read.format("lance")
 other = spark.newSession()
 spark.stop()
@@ -38,6 +39,9 @@ DOORS = {
     "SELECT": lambda: spark.sql("SELECT * FROM lake.t"),
     "SELECT of a path": lambda: spark.sql(f"SELECT * FROM lake.`{uri}`"),
     "OPTIMIZE": lambda: spark.sql("OPTIMIZE lake.t"),
+    "CALL": lambda: spark.sql("CALL lake.system.compact('lake.t')"),
+    "CALL of another procedure": lambda: spark.sql("CALL lake.system.restore(table => 'lake.t', version => 1)").collect(),
+    "CALL of a path": lambda: spark.sql(f"CALL lake.system.compact('{uri}')"),
     "VACUUM of a view": lambda: spark.sql("VACUUM seen"),
     "UPDATE": lambda: spark.sql("UPDATE lake.t SET v = 1"),
     "DELETE of a view": lambda: spark.sql("DELETE FROM seen WHERE id = 1"),
