@@ -76,8 +76,8 @@ def test_the_first_rows_find_the_same_table(own: Lake, sql: Sql, spark: SparkSes
         first = StructType(empty.fields[:1])
         sql(f"INSERT INTO {name} ({first.names[0]}) VALUES ({_row(first)})")
         described = [tuple(row) for row in sql(f"DESCRIBE {name}") if row[0]]
-        [location, *_] = sql(f"DESCRIBE DETAIL {name}")[0]
-        stored = spark.read.format("lance").load(str(location)).schema
+        location = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0].location
+        stored = spark.read.format("lance").load(location).schema
         found[name] = {
             "declared": empty.simpleString(),
             "nullable": [f.nullable for f in empty],

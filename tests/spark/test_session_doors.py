@@ -103,7 +103,6 @@ ALTERATIONS: dict[str, Door] = {
     "renameColumn": lambda spark, _: _table(spark).renameColumn("v", "w"),
     "reorderColumns": lambda spark, _: _table(spark).reorderColumns(["v"]),
     "alterColumn": lambda spark, _: _table(spark).alterColumn("v", nullable=False, type="int"),
-    "setPrimaryKey": lambda spark, _: _table(spark).setPrimaryKey(["id"]),
     "addColumns": lambda spark, _: _table(spark).addColumns({"w": "id + 1"}),
     "addColumns of a frame": lambda spark, _: _table(spark).addColumns(spark.sql("SELECT 1L AS id, 'a' AS w"), on="id"),
     "backfill": lambda spark, _: _table(spark).backfill("w", square),
@@ -113,7 +112,6 @@ ALTERATIONS: dict[str, Door] = {
     "RESTORE": lambda spark, _: spark.sql("RESTORE told TO VERSION AS OF 1"),
     "CALL restore": lambda spark, _: spark.sql("CALL calls.system.restore('spark_catalog.planner.told', 1)"),
     "SET NOT NULL": lambda spark, _: spark.sql("ALTER TABLE told ALTER COLUMN v SET NOT NULL"),
-    "SET UNENFORCED PRIMARY KEY": lambda spark, _: spark.sql("ALTER TABLE told SET UNENFORCED PRIMARY KEY (id)"),
     "ADD COLUMNS FROM": _columns_added,
     "toTable with mergeSchema": lambda spark, folder: _streamed(spark, folder, "SELECT 9L AS id, 1L AS v, 'a' AS w", mergeSchema="true"),
 }

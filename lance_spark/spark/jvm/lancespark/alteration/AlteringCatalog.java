@@ -15,6 +15,7 @@ import lancespark.source.Source;
 import lancespark.table.SessionTable;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -29,6 +30,9 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The session catalog for an ALTER TABLE of a lance table: it changes the table, and then the columns that Spark's catalog has of it. */
 public class AlteringCatalog extends DelegatingCatalogExtension implements DeclarationCheck {
+  /** A format that has defaults of columns: Spark asks for one, and takes only those that it knows, where columns are in a new place. */
+  private static final String TAKES_DEFAULTS = "parquet";
+
   public AlteringCatalog() {}
 
   public void check(Map properties, StructType columns) {
@@ -57,15 +61,14 @@ public class AlteringCatalog extends DelegatingCatalogExtension implements Decla
 
   /** The table without a version after the changes, of which only Spark's catalog knows. It may have what a new table may have. */
   private Table declared(Identifier id, TableChange[] changes) throws Exception {
-    CatalogTable before = SessionEntry.of(id);
-    Table changed = super.alterTable(id, changes);
-    try {
-      check(Collections.EMPTY_MAP, SessionEntry.of(id).schema());
-    } catch (Throwable t) {
-      Entry.store(before);
-      Platform.throwException(t);
-    }
-    return changed;
+    for (int i = 0; i < changes.length; i++) if (!(changes[i] instanceof TableChange.ColumnChange)) return super.alterTable(id, changes);
+    CatalogTable entry = SessionEntry.of(id);
+    Object all = CollectionConverters.asScala(Arrays.asList(changes)).toSeq();
+    Object[] given = { entry.schema(), all, new scala.Some(TAKES_DEFAULTS), "ALTER TABLE" };
+    StructType schema = (StructType) SparkInternals.made(CatalogV2Util$.MODULE$, "applySchemaChanges", given);
+    check(Collections.EMPTY_MAP, schema);
+    Entry.store((CatalogTable) SparkInternals.with(entry, "schema", schema));
+    return loadTable(id);
   }
 
   /** False if there is no table yet: until its first rows, Spark's catalog has everything of it. */

@@ -49,6 +49,11 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   public static LanceProcedure named(NamespaceCatalog catalog, Identifier id) {
+    try {
+      Session.active();
+    } catch (UnsupportedOperationException e) {
+      throw new StoppedSession(e.getMessage());
+    }
     JsonNode all = signatures(catalog);
     String name = id.name().toLowerCase(Locale.ROOT);
     boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(SYSTEM);
