@@ -82,7 +82,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     @classmethod
     def forPath(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> LanceTable:
-        """The table at a path. `options` locate it: `storage.*`, `branch`, `allow_other_stores`, `verify_checksums`.
+        """The table at a path. `options` locate it: `storage.*`, `branch`, `mem_wal`, `allow_other_stores`, `verify_checksums`.
 
         Raises TableNotFoundError if there is no table, and InvalidOptionError for other options.
         """

@@ -10,6 +10,8 @@ from lance_spark.actions import connector, iceberg
 from lance_spark.actions.action import VERSION, Action, Parameter
 from lance_spark.actions.all import OWN
 from lance_spark.cli.operations import commands, flag, words_of
+from lance_spark.predicate.functions import FUNCTIONS, SYNONYMS
+from tests import settings
 from tests.options import page as options
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -80,11 +82,22 @@ def command_line() -> str:
     return "\n".join(rows)
 
 
+def functions() -> str:
+    """The table of the functions of filters."""
+    rows = ["| function | other names |", "|---|---|"]
+    for name in sorted({*FUNCTIONS, *SYNONYMS.values()}):
+        others = sorted(other for other, meant in SYNONYMS.items() if meant == name)
+        rows.append(f"| `{name}` | {_names(others)} |")
+    return "\n".join(rows)
+
+
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "catalog.md": {"procedures": procedures, "parameters": parameters},
     "statements.md": {"procedures of Iceberg": of_iceberg},
     "command-line.md": {"operations": command_line},
     "options.md": {"options": options.table},
+    "reading.md": {"functions": functions},
+    "settings.md": {"properties": settings.properties},
 }
 """By the page, the tables in it, each between two comments with its name."""
 

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import lance_spark
+from lance_spark.actions.action import Door
+from lance_spark.actions.cleanup import CLEANUP
+from lance_spark.table.maintenance.cleanup import DEFAULT_AGE
 from tests.examples import examples
 from tests.test_imports import ROOMS
 
@@ -37,8 +40,28 @@ def test_no_page_has_the_name_of_one_that_the_site_makes_itself() -> None:
     assert {page.stem for page in ROOT.glob("docs/*.md")} & made == set()
 
 
-def test_the_readme_has_every_folder_in_its_table() -> None:
-    table = (ROOT / "README.md").read_text().split("| folder | what |")[1]
+def test_every_page_is_in_one_section_of_the_site() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    sections = re.findall(r"```\{toctree\}\n:hidden:\n:caption: .+\n\n([^`]+)```", index)
+    listed = [page for section in sections for page in section.split()]
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix("")) for page in ROOT.glob("docs/**/*.md")}
+    assert len(sections) == 8
+    assert sorted(listed) == sorted(pages - {"index"})
+
+
+def test_the_page_of_choices_says_what_each_cleanup_does_with_a_tag() -> None:
+    table = (ROOT / "docs" / "which-api.md").read_text().split("## Clean up")[1].split("## Find rows")[0]
+    rows = {row.split("](")[0].split("[")[1].strip("`"): row for row in table.splitlines() if row.startswith("| [")}
+    doors: dict[Door, str] = {"LanceTable": "LanceTable.vacuum", "Dataset": "Dataset.cleanup_old_versions", "CALL": "CALL cleanup"}
+    doors |= {"statement": "VACUUM", "command": "lance-spark cleanup"}
+    for door, name in doors.items():
+        default = next(p.default for p in CLEANUP.at(door) if p.name == "error_if_tagged_old_versions")
+        assert ("it is kept" in rows[name]) == (default is False), door
+        assert f"{DEFAULT_AGE.days} days" in rows[name]
+
+
+def test_the_table_of_folders_has_every_folder() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("| folder | what |")[1]
     named = {path.removeprefix("lance_spark/").removesuffix(".py").split("/")[-1] for path in re.findall(r"`([\w./]+)`", table)}
     folders = {p.parent.name for p in (ROOT / "lance_spark").glob("*/__init__.py")} - {"table", "_proto"}
     assert folders <= named

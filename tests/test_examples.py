@@ -34,7 +34,9 @@ def place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 # The examples of these pages build indexes and run streams, which takes many seconds each.
-LONG = {ROOT / "docs" / f"{name}.md" for name in ("nearest-join", "indexes", "streaming", "migrating")}
+LONG = {
+    ROOT / "docs" / f"{name}.md" for name in ("nearest-join", "indexes", "streaming", "from-delta", "from-iceberg", "from-jvm-connector")
+}
 ALWAYS = [ROOT / "README.md", *(page for page in PAGES[::2] if page not in LONG)]
 
 

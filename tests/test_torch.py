@@ -19,6 +19,8 @@ from torch.utils.data import DataLoader  # noqa: E402
 
 from lance_spark.torch import LanceDataset, LanceMapDataset, to_tensors  # noqa: E402
 
+# pylance, which other tests of the same process import, warns of every fork. It reads nothing here.
+pytestmark = pytest.mark.filterwarnings("ignore:lance is not fork-safe")
 ROWS = 300
 
 

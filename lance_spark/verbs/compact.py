@@ -81,7 +81,7 @@ class Optimizer:
         sort_by: Sequence[str] = (),
         **noted: Any,
     ) -> CompactionMetrics:
-        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
+        """Join small fragments and rewrite those with many deleted rows. docs/verbs/optimize.md has the arguments.
 
         What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.
         Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in

@@ -18,7 +18,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def package_zip(folder: Path) -> Path:
-    """The zip of the package, made as in the README."""
+    """The zip of the package, made as in docs/how-to/platforms.md."""
     target = folder / "lance_spark.zip"
     with zipfile.ZipFile(target, "w") as z:
         for name in ("lance_spark", "pyspark_lance"):

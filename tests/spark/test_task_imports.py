@@ -18,7 +18,7 @@ NOT_NEEDED = {"numba", "llvmlite", "pandas", "fsspec", "s3fs", "sqlglot", "tqdm"
 """For local tables: compilers, clients of stores, and the parser of SQL."""
 TO_READ = {
     "_proto arrow buffers display encodings errors file index index.vector kernels layouts layouts.levels layouts.mini_block",
-    "layouts.constant layouts.full_zip layouts.nodes layouts.values metadata predicate reading schema spark spark.aggregation",
+    "layouts.constant layouts.full_zip layouts.nodes layouts.values metadata options predicate reading schema spark spark.aggregation",
     "spark.columns spark.read spark.workers storage table.build table.manifest_store table.scan table.versions",
     "table.write v0_1 v2_0 version",
 }

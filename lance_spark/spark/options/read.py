@@ -127,7 +127,7 @@ class ReadOptions(Place):
     refine_factor: int | None = option(
         None,
         "count",
-        f"{_JOIN} so many times `k` rows are taken from an index, and their distances are computed from the vectors.",
+        f"{_JOIN} takes `k` times this number of candidates from an index and ranks them by the distances of their vectors.",
         least=1,
         use=("join", "how"),
     )

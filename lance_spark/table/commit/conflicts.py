@@ -221,6 +221,8 @@ def markdown() -> str:
 
 _INTRODUCTION = """# Conflicts of concurrent changes
 
+This page has the rules. [A commit failed](commit-failed.md) says what to do about a conflict.
+
 Two writers start from the same version, and the other one (columns) commits first. The table shows what happens to our commit (rows).
 Its names are those of Lance's transactions: *Update* is made by `UPDATE` and `MERGE INTO`, *Merge* by new columns with values, *Project* by
 dropped and altered columns, and *Rewrite* by compaction.

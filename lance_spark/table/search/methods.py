@@ -58,20 +58,20 @@ class SearchMethods:
         `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
         `use_scalar_index` looks the rows of the filter up in the table's indexes where this helps; `Scan.explain` tells which ones.
 
-        `nearest` are the parameters of a search, see `table.search.nearest.Nearest`: the `column`, the vector `q`, or several, and `k`, the
+        `nearest` are the parameters of a search, see docs/searching.md: the `column`, the vector `q`, or several, and `k`, the
         number of rows for each, by default what `limit` and `offset` count, or 10. The rows come in order of their `_distance`, which is
         added to the columns; with several vectors, also `query_index`. With `prefilter`, the nearest rows among those that satisfy the
         filter are returned, otherwise those of the nearest rows that satisfy it; then it may have columns that the search adds.
         `fast_search` leaves out rows that the index does not cover.
 
-        A text as `q`, for a `column` of texts, searches for the `k` rows that share most of their shingles with it; see `SimilarTexts`. An
+        A text as `q`, for a `column` of texts, searches for the `k` rows that share most of their shingles with it. An
         index of the kind MINHASHLSH has their signatures; those of other rows are computed.
 
-        `full_text_query` are words, or a query as a dictionary, see `table.search.text_query`. The rows come in order of their `_score`,
+        `full_text_query` are words, or a query as a dictionary, see docs/searching.md. The rows come in order of their `_score`,
         highest first, which is added to the columns; `limit` is the number of rows that are searched for.
 
         `hybrid` are the `routes`, which are searches of both kinds, and how their rows are put into one order, see
-        `table.search.hybrid_query`. The rows come in order of their `_relevance_score`, highest first, which is added to the columns.
+        docs/searching.md. The rows come in order of their `_relevance_score`, highest first, which is added to the columns.
 
         Examples:
             >>> import pyarrow as pa

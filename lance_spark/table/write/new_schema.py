@@ -86,7 +86,9 @@ COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
         _encoding("dict-size-ratio"), "The largest size of a dictionary as a fraction of the values', for pylance's writes."
     ),
     "lance.minichunk-size": ColumnOption(_encoding("minichunk-size"), "Bytes of a chunk of the layout miniblock."),
-    "lance.encoding": ColumnOption(_blob, "`blob` stores binary values outside of the pages (see blobs)."),
+    "lance.encoding": ColumnOption(
+        _blob, "`blob` stores binary values outside of the pages (see [large values](reading.md#large-values))."
+    ),
     "arrow.float16": ColumnOption(_retyped(r"\b(float|double)\b", "halffloat"), "`true` stores floats in 16 bits."),
     "arrow.large_var_char": ColumnOption(_retyped(r"^string$", "large_string"), "`true` stores strings with 64-bit offsets."),
     "arrow.fixed-size-binary.byte-width": ColumnOption(_fixed_width, "The number of bytes of each value of a binary column."),

@@ -178,8 +178,8 @@ def test_row_level_commands_keep_what_the_log_has(own: Lake, uri: str) -> None:
     assert own.sql("SELECT u FROM default.logged WHERE id = 3") == [("3",)]
     own.sql("ALTER TABLE default.logged DROP COLUMN w")
     assert own.sql("SELECT * FROM default.logged WHERE id = 2") == [(2, "new")]
-    for refused in ("DROP COLUMN id", "RENAME COLUMN id TO key"):
-        with pytest.raises(SPARK_ERRORS, match="write-ahead log"):
+    for refused, why in {"DROP COLUMN id": "primary key", "RENAME COLUMN id TO key": "write-ahead log"}.items():
+        with pytest.raises(SPARK_ERRORS, match=why):
             own.sql(f"ALTER TABLE default.logged {refused}")
     with pytest.raises(SPARK_ERRORS, match="would lose them"):
         own.sql("INSERT OVERWRITE default.logged SELECT 1L, 'x'")

@@ -177,7 +177,7 @@ def external(uri: str, path: str) -> None:
     changed(uri, fragments(change))
 
 
-@pytest.mark.parametrize("path", ["data/ids", "_versions/1.manifest"])
+@pytest.mark.parametrize("path", ["data/ids", "_versions/ids"])
 def test_external_row_ids_become_inline(uri: str, path: str) -> None:
     expected = Dataset.open(uri).scan(["a", "_rowid"]).to_table()
     external(uri, path)
