@@ -174,6 +174,7 @@ public class Features {
   };
 
   private static final String[][] SESSION_CATALOG = {
+    { V2 + "WriteToDataSourceV2", "batchWrite/0", "relation/0" },
     { PYTHON + "PythonWrite", ".shortName", ".info", ".isTruncate" },
     { SQL + "execution.datasources.CreateTempViewUsing", "provider/0" },
     { SQL + "execution.command.CreateViewCommand", "plan/0" },
