@@ -190,15 +190,18 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """Remove columns; their data stays in the files until these are rewritten. Returns the new version."""
         if isinstance(columns, str):
             raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
-        return self._target.refreshed(alter.drop_columns(self._target.latest(), columns, given(noted).noted).version)
+        version = alter.drop_columns(self._target.latest(), columns, given(noted).noted).version
+        return self._target.refreshed(version, columns=True)
 
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
         """Rename a column (with dots for nested fields). Returns the new version."""
-        return self._target.refreshed(alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version)
+        version = alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version
+        return self._target.refreshed(version, columns=True)
 
     def reorderColumns(self, columns: Sequence[str], **noted: Any) -> int:
         """Put these columns first, in this order; the others follow. See `Dataset.reorder_columns`. Returns the new version."""
-        return self._target.refreshed(alter.reorder_columns(self._target.latest(), columns, given(noted).noted).version)
+        version = alter.reorder_columns(self._target.latest(), columns, given(noted).noted).version
+        return self._target.refreshed(version, columns=True)
 
     def alterColumn(
         self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
@@ -217,12 +220,14 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
             >>> table.toDF().schema.simpleString()
             'struct<n:bigint>'
         """
-        return self._target.refreshed(alter_column.alter_column(self._target, column, nullable, type, given(noted)))
+        change = alter_column.alter_column(self._target, column, nullable, type, given(noted))
+        return self._target.refreshed(change, columns=True)
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
         """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""
         names = [columns] if isinstance(columns, str) else columns
-        return alter.set_primary_key(self._target.latest(), names, given(noted).noted).version
+        version = alter.set_primary_key(self._target.latest(), names, given(noted).noted).version
+        return self._target.refreshed(version, columns=True)
 
     def vacuum(
         self,
@@ -264,13 +269,15 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     def restoreToVersion(self, version: Reference, **noted: Any) -> int:
         """Make an earlier version the latest one again: a number or the name of a tag. Returns the new version."""
-        return self._target.refreshed(alter.restore(resolve(self._target.latest(), version), given(noted).noted).version)
+        restored = alter.restore(resolve(self._target.latest(), version), given(noted).noted).version
+        return self._target.refreshed(restored, columns=True)
 
     def restoreToTimestamp(self, timestamp: datetime | str, **noted: Any) -> int:
         """Make an earlier version the latest one again: that of `timestamp` (ISO 8601; UTC if no zone is given)."""
         latest = self._target.latest()
         old = open_snapshot(latest.store, timestamp=timestamp, allow_other_stores=latest.allow_other_stores)
-        return self._target.refreshed(alter.restore(old, given(noted).noted).version)
+        version = alter.restore(old, given(noted).noted).version
+        return self._target.refreshed(version, columns=True)
 
     @property
     def tags(self) -> Tags:
@@ -351,7 +358,8 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
             if schema is None:
                 raise ValueError("columns from a function need the argument `schema`: the columns that it returns")
             source = add_columns.from_function(self._target, values, schema, columns, checkpoint)
-        return self._target.refreshed(add_files(self._target.latest(), source, given(noted)))
+        change = add_files(self._target.latest(), source, given(noted))
+        return self._target.refreshed(change, columns=True)
 
     def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:
         """Update rows from `df`, matched on the columns `on` (also "_rowaddr"); only the other columns of `df` are rewritten."""
@@ -463,7 +471,8 @@ class MergeBuilder:
 
     def execute(self, **noted: Any) -> RowChanges:
         """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""
-        return self._merge.target.refreshed(merge.merge(self._merge, given(noted)))
+        change = merge.merge(self._merge, given(noted))
+        return self._merge.target.refreshed(change, columns=self._merge.evolves)
 
     def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
         return MergeBuilder(dataclasses.replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))

@@ -67,6 +67,8 @@ def create(creation: Creation) -> Target:
             raise
     if creation.name is not None and not creation.spark.catalog.tableExists(creation.name):
         creation.spark.catalog.createTable(creation.name, target.uri, "lance", None, None, **target.options)
+    if creation.name is not None:
+        named_target(creation.spark, creation.name).refreshed(None, columns=True)
     return target
 
 

@@ -68,11 +68,19 @@ class Target:
         check_running(self.session, self.name or self.uri)
         return self.session
 
-    def refreshed(self, change: T) -> T:
-        """The result of a change that has landed, after Spark has dropped the rows that it cached under the table's name."""
+    def refreshed(self, change: T, *, columns: bool = False) -> T:
+        """The result of a change that has landed, after Spark has noted it under the table's name.
+
+        Spark drops the rows that it cached. The session catalog notes that the table has a version, and, if the change may be one of
+        `columns`, the columns that the table has now.
+        """
         session: Any = None if is_stopped(self.session) else getattr(self.session, "_jsparkSession", None)
         if self.name is not None and session is not None:
-            with logged(f"the change of {self.name} has landed, but dropping the rows that Spark has cached"):
+            with logged(f"the change of {self.name} has landed, but noting it in Spark's catalog and cache"):
+                if self.name.startswith(quoted(["spark_catalog"])):
+                    from lance_spark.spark.jvm import install as planner  # needs py4j, which a pure Connect client lacks
+
+                    planner.note_change(self.spark, self.name, columns)
                 if not session.sharedState().cacheManager().isEmpty():
                     self.spark.catalog.refreshTable(self.name)
         return change

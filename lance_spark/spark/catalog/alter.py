@@ -47,9 +47,9 @@ def alter_table(catalog: Catalog, place: Place, changes: Sequence[Change]) -> No
         )
     if unknown := [c["change"] for c in changes if c["change"] not in _STEPS]:
         raise UnsupportedFeatureError(f"ALTER TABLE: lance tables do not support {', '.join(unknown)}")
+    _check_new_columns(changes)
     snapshot = latest_at(catalog, place)
     changes = _without_replacement(snapshot, changes)
-    _check_new_columns(changes)
     _check_properties(snapshot, changes)
     for step, group in groupby(changes, key=lambda c: _STEPS[c["change"]]):
         snapshot = step(snapshot, list(group))

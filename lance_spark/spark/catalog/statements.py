@@ -80,8 +80,7 @@ def statement(
         _check_whole(place)
     columns = _same(*action.columns) if call.columns is None else call.columns
     at = place if call.branch is None else _on_branch(place, call.branch)
-    meaning = {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
-    return {**meaning, "alters": action.effect == "columns"}
+    return {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
 
 
 def _check_whole(place: Mapping[str, Any]) -> None:

@@ -35,6 +35,7 @@ _EXTENSIONS = f"{_PLANNER}$Extensions"
 _PROTOCOL = "lancespark.protocol.Protocol"
 _GUARD = "lancespark.core.ReplaceGuard"
 _LAST_CHANGE = "lancespark.table.LastChange"
+_ALTERATION = "lancespark.alteration.AlteringCatalog"
 _CATALOG_INSTALL = "lancespark.catalog.CatalogInstall"
 _FEATURES = "lancespark.core.Features"
 _SELF_CONTAINED = tuple(f"lancespark/core/{name}.java" for name in ("Feature", "Features", "ReplaceGuard"))
@@ -89,6 +90,11 @@ def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
     last = _new(spark, _loader(spark), _LAST_CHANGE)
     text = last.command(session)
     return None if text is None else (str(text), dict(last.options(session)))
+
+
+def note_change(spark: SparkSession, name: str, columns: bool) -> None:
+    """Note in the session catalog that a table of it has rows, and, if they may have changed, its `columns`. `name` is full and quoted."""
+    _new(spark, _loader(spark), _ALTERATION).noteChange(name, columns)
 
 
 def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> None:

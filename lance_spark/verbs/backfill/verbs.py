@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lance_spark.errors import SchemaMismatchError
+from lance_spark.errors import FunctionFailedError, SchemaMismatchError
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.protocol import identified
 from lance_spark.storage.location import absolute
@@ -62,7 +62,12 @@ class BackfillVerbs:
         asked = Backfill(
             column, function, where, inputs, batch_size, checkpoint, on_error, version, num_tasks, fragments_per_commit, progress
         )
-        return self._target.refreshed(backfill(self._target, asked, given(noted)))
+        try:
+            done = backfill(self._target, asked, given(noted))
+        except FunctionFailedError:
+            self._target.refreshed(None, columns=True)  # the column and the other rows are there
+            raise
+        return self._target.refreshed(done, columns=True)
 
     def backfillFailures(self, column: str) -> DataFrame:
         """The rows whose computation failed in the last backfill of `column`: `_rowid`, `_rowaddr`, `version` and `message`."""

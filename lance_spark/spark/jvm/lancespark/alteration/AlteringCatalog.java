@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.catalog.Changes;
 import lancespark.catalog.NamespaceCatalog;
+import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.session_catalog.DeclarationCheck;
@@ -14,6 +15,7 @@ import lancespark.source.Source;
 import lancespark.table.SessionTable;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -24,9 +26,13 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The session catalog for an ALTER TABLE of a lance table: it changes the table, and then the columns that Spark's catalog has of it. */
 public class AlteringCatalog extends DelegatingCatalogExtension implements DeclarationCheck {
+  /** A format that has defaults of columns: Spark asks for one, and takes only those that it knows, where columns are in a new place. */
+  private static final String TAKES_DEFAULTS = "parquet";
+
   public AlteringCatalog() {}
 
   public void check(Map properties, StructType columns) {
@@ -44,13 +50,25 @@ public class AlteringCatalog extends DelegatingCatalogExtension implements Decla
       place.set("options", Json.texts(options));
       request.set("place", place);
       request.set("changes", Changes.json(changes));
-      if (!isAltered(request, id)) return super.alterTable(id, changes);
+      if (!isAltered(request, id)) return declared(id, changes);
       refresh(id, changes);
       return loadTable(id);
     } catch (Exception e) {
       Platform.throwException(e);
       return null;
     }
+  }
+
+  /** The table without a version after the changes, of which only Spark's catalog knows. It may have what a new table may have. */
+  private Table declared(Identifier id, TableChange[] changes) throws Exception {
+    for (int i = 0; i < changes.length; i++) if (!(changes[i] instanceof TableChange.ColumnChange)) return super.alterTable(id, changes);
+    CatalogTable entry = SessionEntry.of(id);
+    Object all = CollectionConverters.asScala(Arrays.asList(changes)).toSeq();
+    Object[] given = { entry.schema(), all, new scala.Some(TAKES_DEFAULTS), "ALTER TABLE" };
+    StructType schema = (StructType) SparkInternals.made(CatalogV2Util$.MODULE$, "applySchemaChanges", given);
+    check(Collections.EMPTY_MAP, schema);
+    Entry.store((CatalogTable) SparkInternals.with(entry, "schema", schema));
+    return loadTable(id);
   }
 
   /** False if there is no table yet: until its first rows, Spark's catalog has everything of it. */
@@ -86,6 +104,16 @@ public class AlteringCatalog extends DelegatingCatalogExtension implements Decla
     }
   }
 
+  /** For lance_spark.verbs: the table with this full name has new rows and, if `changesColumns`, other columns. Those of other catalogs need nothing. */
+  public void noteChange(String name, boolean changesColumns) throws Exception {
+    Object parts = Session.active().sessionState().sqlParser().parseMultipartIdentifier(name);
+    List names = CollectionConverters.asJava((scala.collection.Seq) parts);
+    if (names.size() != 3 || !names.get(0).equals("spark_catalog")) return;
+    Identifier id = Identifier.of(new String[] { (String) names.get(1) }, (String) names.get(2));
+    if (changesColumns) refresh(id, new TableChange[0]);
+    else Entry.note(id);
+  }
+
   /** Only the table says what a change of a column of its has made. */
   private static void forgetOld(Map before, TableChange.ColumnChange change) {
     StructField old = change.fieldNames().length == 1 ? (StructField) before.get(change.fieldNames()[0]) : null;
@@ -94,7 +122,7 @@ public class AlteringCatalog extends DelegatingCatalogExtension implements Decla
     before.put(old.name(), new StructField(old.name(), old.dataType(), old.nullable(), rest));
   }
 
-  /** Gives the entry of a table the columns that the table has now. Comments and defaults that only the entry has stay. */
+  /** Gives the entry of a table that has a version the columns that the table has now. Comments and defaults that only the entry has stay. */
   private static void refresh(Identifier id, TableChange[] changes) throws Exception {
     CatalogTable entry = SessionEntry.of(id);
     Map before = new HashMap();
@@ -113,6 +141,7 @@ public class AlteringCatalog extends DelegatingCatalogExtension implements Decla
       fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(), metadata.build());
     }
     StructType schema = new StructType(fields);
-    if (!schema.equals(entry.schema())) Entry.store((CatalogTable) SparkInternals.with(entry, "schema", schema));
+    if (schema.equals(entry.schema())) Entry.note(id);
+    else Entry.store((CatalogTable) SparkInternals.with(Entry.written(entry), "schema", schema));
   }
 }

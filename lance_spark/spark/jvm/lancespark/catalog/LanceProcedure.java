@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
+import lancespark.core.Features;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
@@ -47,6 +49,11 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   public static LanceProcedure named(NamespaceCatalog catalog, Identifier id) {
+    try {
+      Session.active();
+    } catch (UnsupportedOperationException e) {
+      throw new StoppedSession(e.getMessage());
+    }
     JsonNode all = signatures(catalog);
     String name = id.name().toLowerCase(Locale.ROOT);
     boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(SYSTEM);
@@ -111,29 +118,32 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = input.getUTF8String(0).toString();
     Identifier entry = entry(table);
     ObjectNode place = entry == null ? place(table) : inSession(entry);
-    return Collections.singletonList(new Rows(columns(), rows(place, values, entry == null ? nameOf(place) : nameOf(entry)))).iterator();
+    return Collections.singletonList(new Rows(columns(), rows(place, values, entry))).iterator();
   }
 
   public StructType columns() { return StructType.fromDDL(Json.at(signature, "columns").asText()); }
 
   /**
    * The rows that the procedure returns for a table at a place, with these arguments. If it changes rows, those that Spark has cached of the table
-   * with this name (null: it has none) are read anew.
+   * are read anew, and its entry in the session catalog (null: it has none) gets the columns that it has now.
    */
-  public JsonNode rows(ObjectNode place, ObjectNode values, String table) {
+  public JsonNode rows(ObjectNode place, ObjectNode values, Identifier entry) {
     JsonNode rows = called(place, values);
+    String table = entry == null ? nameOf(place) : nameOf(entry);
     if (table == null || !changesRows()) return rows;
     try {
+      Object entries = entry == null ? null : Features.object("alteration", "lancespark.alteration.AlteringCatalog");
+      if (entries != null) ((TableCatalog) entries).invalidateTable(entry);
       org.apache.spark.sql.classic.SparkSession session = Session.active();
       if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);
     } catch (Exception e) {
-      Session.LOG.warn("the change of " + table + " is there, but rows that Spark has cached may not show it", e);
+      Session.LOG.warn("the change of " + table + " is there, but Spark's catalog, and rows that Spark has cached, may not show it", e);
     }
     return rows;
   }
 
   /** The name of the table at a place in this catalog, as in SQL; null for a path. */
-  public String nameOf(ObjectNode place) {
+  private String nameOf(ObjectNode place) {
     JsonNode names = Json.at(place, "id");
     boolean isPath = names == null || names.size() == 1 && Json.at(names, 0).asText().indexOf('/') >= 0;
     if (isPath) return null;
@@ -143,7 +153,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   /** The name of a table of the session catalog, as in SQL. */
-  public static String nameOf(Identifier id) { return quoted("spark_catalog") + "." + quoted(id.namespace()[0]) + "." + quoted(id.name()); }
+  private static String nameOf(Identifier id) { return quoted("spark_catalog") + "." + quoted(id.namespace()[0]) + "." + quoted(id.name()); }
 
   private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
 

@@ -174,6 +174,7 @@ public class Features {
   };
 
   private static final String[][] SESSION_CATALOG = {
+    { V2 + "WriteToDataSourceV2", "batchWrite/0", "relation/0" },
     { PYTHON + "PythonWrite", ".shortName", ".info", ".isTruncate" },
     { SQL + "execution.datasources.CreateTempViewUsing", "provider/0" },
     { SQL + "execution.command.CreateViewCommand", "plan/0" },
@@ -365,6 +366,10 @@ public class Features {
     { SQL + "execution.QueryExecution", "executedPlan/0" },
   };
 
+  private static final String[][] ALTERATION = {
+    { SQL + "connector.catalog.CatalogV2Util$", ".MODULE$", "applySchemaChanges/4|5" },
+  };
+
   private static final String[][] CHANGELOG = {
     { SQL + "connector.catalog.Changelog" },
     { SQL + "connector.catalog.TableInfo", "columns/0", "constraints/0", "partitions/0", "properties/0" },
@@ -450,7 +455,7 @@ public class Features {
     add("nearest", "", "resolution", NEAREST);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog row_level", STATEMENTS);
-    add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);
+    add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", ALTERATION);
     add("changelog", "", "resolution catalog", CHANGELOG);
     add("planning", "each query starts two Python processes on the driver instead of one", "", PLANNING);
     add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);

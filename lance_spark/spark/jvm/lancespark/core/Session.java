@@ -16,11 +16,13 @@ public final class Session {
 
   /** The session. Fails in one line if it was stopped, after which Spark may still analyze what was made in it. */
   public static org.apache.spark.sql.classic.SparkSession active() {
+    org.apache.spark.sql.classic.SparkSession session = null;
     try {
-      return (org.apache.spark.sql.classic.SparkSession) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
-    } catch (Throwable t) {
-      throw new UnsupportedOperationException("the Spark session was stopped; start one, call lance_spark.enable, and open the table again");
+      session = (org.apache.spark.sql.classic.SparkSession) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
+    } catch (Throwable thereIsNone) {
     }
+    if (session != null && !session.sparkContext().isStopped()) return session;
+    throw new UnsupportedOperationException("the Spark session was stopped; start one, call lance_spark.enable, and open the table again");
   }
 
   /** What the session has set; `otherwise` if nothing. */

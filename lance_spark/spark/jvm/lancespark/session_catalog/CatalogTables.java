@@ -14,6 +14,7 @@ import lancespark.source.WriteInfo;
 import lancespark.table.LanceTable;
 import lancespark.table.OverwriteBuilder;
 import lancespark.table.RowLevelWrite;
+import lancespark.table.TakingAnyRows;
 import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
@@ -37,6 +38,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.execution.command.CreateViewCommand;
@@ -91,6 +93,7 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateViewCommand) return viewed((CreateViewCommand) plan);
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
       if (plan instanceof ResolvedTable && isInCatalog((ResolvedTable) plan)) return described((ResolvedTable) plan);
+      if (plan.getClass().getSimpleName().equals("WriteToDataSourceV2")) return streamed(plan);
       return plan instanceof V2WriteCommand ? noted(measured(write((V2WriteCommand) plan))) : plan;
     }
   }
@@ -284,21 +287,37 @@ public class CatalogTables extends Rule {
     return (LogicalPlan) SparkInternals.with(plan, "tableSpec", SparkInternals.with((TableSpec) spec, "properties", all));
   }
 
-  /** The first planned write to a table of the session catalog: its commit is noted in the catalog. */
-  private static LogicalPlan noted(LogicalPlan command) throws Exception {
-    NamedRelation target = ((V2WriteCommand) (Object) command).table();
-    if (!(target instanceof DataSourceV2Relation) || !(command instanceof scala.Product)) return command;
+  /** The lance table of the session catalog that is the target of a write; null if it is another table. */
+  private static Identifier inSession(Object target) throws Exception {
+    if (!(target instanceof DataSourceV2Relation)) return null;
     DataSourceV2Relation relation = (DataSourceV2Relation) target;
     boolean isLance = relation.table() instanceof LanceTable || Source.isOf(relation.table());
-    if (!isLance || SessionEntry.options(relation.catalog(), relation.identifier()) == null) return command;
-    Identifier id = (Identifier) relation.identifier().get();
-    if (SessionEntry.isWritten(SessionEntry.of(id))) return command;
+    if (!isLance || SessionEntry.options(relation.catalog(), relation.identifier()) == null) return null;
+    return (Identifier) relation.identifier().get();
+  }
+
+  /** A batch of a stream to a table of the session catalog. It may make the first version, and add columns. */
+  private static LogicalPlan streamed(LogicalPlan write) throws Exception {
+    scala.Option target = (scala.Option) SparkInternals.argument((scala.Product) write, "relation");
+    BatchWrite batch = (BatchWrite) SparkInternals.argument((scala.Product) write, "batchWrite");
+    Identifier id = target.isEmpty() || batch instanceof NotedBatch ? null : inSession(target.get());
+    return id == null ? write : (LogicalPlan) SparkInternals.with((scala.Product) write, "batchWrite", new NotedBatch(batch, id, true));
+  }
+
+  /** A planned write to a table of the session catalog that is its first one or may change its columns: its commit is noted in the catalog. */
+  private static LogicalPlan noted(LogicalPlan command) throws Exception {
+    NamedRelation target = ((V2WriteCommand) (Object) command).table();
+    Identifier id = command instanceof scala.Product ? inSession(target) : null;
+    if (id == null) return command;
+    Table table = ((DataSourceV2Relation) target).table();
+    boolean changesColumns = table instanceof TakingAnyRows && ((TakingAnyRows) table).changesColumns();
+    if (!changesColumns && SessionEntry.isWritten(SessionEntry.of(id))) return command;
     Object[] arguments = SparkInternals.arguments((scala.Product) command);
     boolean isPlanned = false;
     for (int i = 0; i < arguments.length; i++) {
       Object write = arguments[i] instanceof scala.Some ? ((scala.Some) arguments[i]).get() : null;
       if (!(write instanceof Write) || write instanceof NotedWrite) continue;
-      arguments[i] = new scala.Some(new NotedWrite((Write) write, id));
+      arguments[i] = new scala.Some(new NotedWrite((Write) write, id, changesColumns));
       isPlanned = true;
     }
     return isPlanned ? (LogicalPlan) SparkInternals.copy((scala.Product) command, arguments) : command;

@@ -57,8 +57,14 @@ public class Entry {
 
   private static Object immutable(Map map) { return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(map)); }
 
+  /** Notes that the table has had a version: that its files are gone afterwards is an error. */
+  public static void note(Identifier id) throws Exception {
+    CatalogTable entry = SessionEntry.of(id);
+    if (!SessionEntry.isWritten(entry)) Session.active().sessionState().catalog().externalCatalog().alterTable(written(entry));
+  }
+
   /** The entry with the note that the table has had a version. */
-  static CatalogTable written(CatalogTable entry) {
+  public static CatalogTable written(CatalogTable entry) {
     Map properties = new HashMap(CollectionConverters.asJava(entry.properties()));
     properties.put(Names.WRITTEN, "true");
     return (CatalogTable) SparkInternals.with(entry, "properties", immutable(properties));

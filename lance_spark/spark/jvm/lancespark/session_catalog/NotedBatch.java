@@ -1,26 +1,33 @@
 package lancespark.session_catalog;
 
+import lancespark.core.Features;
 import lancespark.core.Session;
 import lancespark.source.DriverBatch;
-import lancespark.source.SessionEntry;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
+/** Notes its commit in the entry of the table and, if the columns of the table may have changed, gives the entry these. */
 class NotedBatch extends DriverBatch {
   private final Identifier id;
+  private final boolean changesColumns;
 
-  NotedBatch(BatchWrite inner, Identifier id) {
+  NotedBatch(BatchWrite inner, Identifier id, boolean changesColumns) {
     super(inner);
     this.id = id;
+    this.changesColumns = changesColumns;
   }
 
   public void commit(WriterCommitMessage[] messages) {
     inner.commit(messages);
     try {
-      Session.active().sessionState().catalog().externalCatalog().alterTable(Entry.written(SessionEntry.of(id)));
+      Object entries = changesColumns ? Features.object("alteration", "lancespark.alteration.AlteringCatalog") : null;
+      if (entries == null) Entry.note(id);
+      else ((TableCatalog) entries).invalidateTable(id);
     } catch (Throwable t) {
-      Session.LOG.warn("the rows of " + id + " are written; if its files are deleted by other means, it will be read as empty", t);
+      Session.LOG.warn("the rows of " + id + " are written, but not noted in Spark's catalog: it may lack new columns, and if the files are deleted "
+          + "by other means, the table will be read as empty", t);
     }
   }
 }

@@ -10,15 +10,17 @@ import org.apache.spark.sql.connector.write.Write;
 class NotedWrite implements Write {
   private final Write inner;
   private final Identifier id;
+  private final boolean changesColumns;
 
-  NotedWrite(Write inner, Identifier id) {
+  NotedWrite(Write inner, Identifier id, boolean changesColumns) {
     this.inner = inner;
     this.id = id;
+    this.changesColumns = changesColumns;
   }
 
   public String description() { return inner.description(); }
   public String toString() { return inner.toString(); }
-  public BatchWrite toBatch() { return new NotedBatch(inner.toBatch(), id); }
+  public BatchWrite toBatch() { return new NotedBatch(inner.toBatch(), id, changesColumns); }
   public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
   public CustomTaskMetric[] reportDriverMetrics() { return inner.reportDriverMetrics(); }
 }

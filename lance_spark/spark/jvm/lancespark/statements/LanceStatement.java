@@ -23,7 +23,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.internal.VariableSubstitution;
@@ -90,10 +89,9 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       ObjectNode values = (ObjectNode) Json.at(meaning, "arguments");
       evaluate(Json.at(meaning, "times"), values);
       ObjectNode changed = (ObjectNode) Json.at(meaning, "place");
-      String named = place.entry == null ? procedure.nameOf(changed) : LanceProcedure.nameOf(place.entry);
       JsonNode rows;
       try {
-        rows = procedure.rows(changed, values, named);
+        rows = procedure.rows(changed, values, place.entry);
       } catch (Throwable t) {
         if (!(t instanceof NoSuchTableException) || place.entry == null) throw t;
         SessionEntry.checkNotLost(SessionEntry.of(place.entry));
@@ -101,9 +99,6 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
         setNotNull(place.entry, Json.at(values, "columns"));
         return result(procedure, Json.array(), Json.at(meaning, "columns"));
       }
-      boolean alters = place.entry != null && Json.at(meaning, "alters").asBoolean();
-      TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
-      if (entries != null) entries.invalidateTable(place.entry);
       return result(procedure, rows, Json.at(meaning, "columns"));
     } catch (Throwable t) {
       Platform.throwException(t);
