@@ -11,7 +11,9 @@ from pyspark.sql.types import StructType
 
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark.plans import Sql
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
+
+pytestmark = pytest.mark.skipif(SPARK_VERSION < (4, 1), reason="Spark 4.0 fills no columns that an INSERT into its own catalog leaves out")
 
 COLUMNS = """id INT, s STRING, n INT NOT NULL DEFAULT 1, d INT DEFAULT 7,
     st STRUCT<a: INT, c: STRING>, l ARRAY<STRUCT<a: INT>>"""
