@@ -96,7 +96,7 @@ def test_after_warm_nothing_would_be_compiled(warmed: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout
 
 
-WHY = "warm does not read codes of dictionaries as Spark does: fastlanes._unpack and rle._bound_runs of uint32 are missing"
+WHY = "warm does not compile fastlanes._unpack and rle._bound_runs for arrays of uint32, which these reads need"
 LACKS = pytest.mark.xfail(reason=WHY, strict=True)
 SHOWN = [
     pytest.param("tests/test_quickstart.py", marks=LACKS),
