@@ -42,18 +42,22 @@ def tripled(folder: Path, wait: str = "", kill: int | None = None, fail: int | N
     @lance_udf("bigint", version=version, batch_size=100)
     def triple(id: pa.Array, x: pa.Array) -> pa.Array:
         (folder / "begun").touch()
-        if wait:
-            wait_for((folder / wait).exists)
+        deadline = time.monotonic() + 250
+        while wait and not (folder / wait).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
         ids = id.to_pylist()
-        if kill in ids and not (folder / "killed").exists():
-            wait_for(lambda: kept(folder) >= sum(calls(folder).values()))  # what is waiting to be written would be lost
+        if kill is not None and kill in ids and not (folder / "killed").exists():
+            from tests.verbs.test_backfill_interrupted import lacking, wait_for  # here, so that other workers need not import this
+
+            fragment = kill // 2000
+            wait_for(lambda: not lacking(folder, fragment))  # results that wait to be written would be lost
             (folder / "killed").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if fail in ids and not (folder / "failed").exists():
             (folder / "failed").touch()
             raise RuntimeError("out of credits")
-        with (folder / f"calls-{os.getpid()}").open("ab") as calls:
-            calls.write(id.to_numpy().tobytes())
+        with (folder / f"calls-{os.getpid()}").open("ab") as noted:
+            noted.write(id.to_numpy().tobytes())
         return pc.multiply(x, 3)
 
     return triple
@@ -64,10 +68,11 @@ def calls(folder: Path) -> Counter[int]:
     return Counter(i for path in folder.glob("calls-*") for i in np.fromfile(path, "<i8").tolist())
 
 
-def kept(folder: Path) -> int:
-    """How many results are in the files beside the table."""
-    found = (result_file(path.name) for path in (folder / "table.lance" / FOLDER).rglob("*.arrow"))
-    return sum(file.rows for file in found if file is not None)
+def lacking(folder: Path, fragment: int) -> int:
+    """How many rows of a fragment were computed, and are not in the files of results beside the table."""
+    found = (result_file(path.name) for path in (folder / "table.lance" / FOLDER).glob(f"*/*/{fragment}/*.arrow"))
+    kept = sum(file.rows for file in found if file is not None)
+    return sum(count for id, count in calls(folder).items() if id // 2000 == fragment) - kept
 
 
 def check(uri: str, version: str = "1") -> None:
