@@ -99,7 +99,7 @@ browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left 
 	scripts/browser $(abspath $(VENV))
 
 # The planner's Java as the wheel has it: a test compares it with each supported Spark.
-$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java) lance_spark/spark/jvm/lancespark/features.txt
+$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java) $(wildcard lance_spark/spark/jvm/*/*.txt lance_spark/spark/jvm/*/*/*.txt)
 	$(BIN)/python scripts/classes.py "$$(scripts/javac)" $@
 
 lint: $(VENV)/.test $(VENV)/classes.jar ## Check style, formatting and types, of Java, too

@@ -54,12 +54,18 @@ STATEMENTS = {
     "ALTER TABLE t DROP BRANCH IF EXISTS b": "delete_branch",
     "ALTER TABLE t ADD CONSTRAINT positive CHECK (id > 0.5 AND s <> 'it''s')": "add_constraint",
     "ALTER TABLE t ALTER COLUMN id SET NOT NULL": "set_not_null",
+    "ALTER TABLE t DROP CONSTRAINT IF EXISTS positive": "drop_constraint",
+    "ALTER TABLE t SET UNENFORCED PRIMARY KEY (id)": "set_primary_key",
+    "ALTER TABLE t REFRESH INDEX i": "optimize_indices",
+    "ALTER TABLE t UPDATE COLUMNS a FROM v": "",
+    "ALTER TABLE t ADD COLUMNS a, b FROM v": "",
+    "REPLACE t WHERE id > 3 SELECT * FROM s": "",
     "ANALYZE TABLE t COMPUTE STATISTICS": "",
     "CREATE INDEX i ON t (id)": "create_index",
     "DROP INDEX i ON TABLE t": "drop_index",
     "CREATE TABLE IF NOT EXISTS u SHALLOW CLONE t": "shallow_clone",
 }
-"""Statements, and the operations that they are; "" for one that becomes a statement of Spark's own."""
+"""Statements, and the operations that they are; "" for those that become statements of Spark's own."""
 
 
 def sent(main: Main, *statements: str) -> list[Any]:
@@ -89,10 +95,15 @@ def test_each_token_is_at_its_place_in_the_text(main: Main) -> None:
     assert kinds == {"word", "symbol", "name", "text"}
 
 
-OF_SPARK = """
+OF_SPARK = (
+    """
 ; SELECT 1; OPTIMIZE; OPTIMIZE t WHERE s = 'open; VACUUM `t; SHOW TABLES FROM tags; DESCRIBE history; DROP TABLE t; VACUUM 'text'
 ALTER TABLE t ADD COLUMNS (a INT); CREATE TABLE t USING lance AS SELECT 1; OPTIMIZE t WHERE a = :x
-""".strip().replace("\n", "; ").split("; ")
+DROP TABLE t WRITE; ALTER TABLE t ALTER COLUMN a SET NOT NULL FIRST; RESTORE t; CREATE TABLE t CLONE; SHOW TAGS t
+""".strip()
+    .replace("\n", "; ")
+    .split("; ")
+)
 
 
 def test_statements_of_spark_and_texts_that_are_none_are_left_to_spark(main: Main) -> None:

@@ -1,10 +1,10 @@
-"""The parts of the planner that a Spark may lack, as `lancespark/features.txt` describes them, and which sources each has."""
+"""The parts of the planner that a Spark may lack, as `lancespark/features.txt` describes them, and the sources of each."""
 
 from __future__ import annotations
 
 import importlib.resources
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -14,8 +14,8 @@ import pyspark
 FILE = "lancespark/features.txt"
 """The list of features, beside the sources."""
 
-_IN_JAVA = "lancespark/core/FeatureLines"
-"""The class that has the lines of the file for Java. Its source is made of the file, so that class loaders need only find classes."""
+SENTENCES = "lancespark/statements/sentences.txt"
+"""How statements begin, beside the sources."""
 
 SCAN = "scan"
 """The feature that all others need. It has the sources of no other one."""
@@ -34,9 +34,9 @@ class Feature:
     """Its classes in the package `lancespark`: the names that users and history servers know, and what makes these."""
 
 
-def text() -> str:
-    """The content of the file."""
-    return (importlib.resources.files(__package__) / FILE).read_text(encoding="ascii")
+def text(path: str = FILE) -> str:
+    """The content of a file."""
+    return (importlib.resources.files(__package__) / path).read_text(encoding="ascii")
 
 
 @cache
@@ -90,7 +90,7 @@ def sources(without: Collection[str] = ()) -> dict[str, str]:
     """The planner's Java sources by path, such as lancespark/core/Session.java, except those of the features `without`."""
     root = importlib.resources.files(__package__)
     texts = {path: file.read_text(encoding="ascii") for path, file in _java_files(root, "")}
-    texts[f"{_IN_JAVA}.java"] = _lines_in_java()
+    texts |= dict([_in_java("lancespark/core/FeatureLines", text().splitlines()), _in_java("lancespark/statements/Sentences", sentences())])
     return {path: text for path, text in texts.items() if feature_of(path) not in without}
 
 
@@ -102,7 +102,22 @@ def _java_files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversab
             yield path + entry.name, entry
 
 
-def _lines_in_java() -> str:
-    package, _, name = _IN_JAVA.rpartition("/")
-    lines = ", ".join(json.dumps(line) for line in text().splitlines())
-    return f"package {package.replace('/', '.')}; class {name} {{ static final String[] ALL = {{ {lines} }}; }}"
+def sentences() -> list[str]:
+    """How statements begin, without the words that may be left out, once with them and once without."""
+    found = [line for line in text(SENTENCES).splitlines() if line and not line.startswith("#")]
+    while any("[" in line for line in found):
+        found = [each for line in found for each in _with_and_without(line)]
+    return found
+
+
+def _with_and_without(sentence: str) -> list[str]:
+    before, opened, rest = sentence.partition("[")
+    words, _, after = rest.partition("] ")
+    return [before + words + " " + after, before + after] if opened else [sentence]
+
+
+def _in_java(path: str, lines: Iterable[str]) -> tuple[str, str]:
+    """The path and source of a class that has these lines for Java: class loaders then need only find classes."""
+    package, _, name = path.rpartition("/")
+    texts = ", ".join(map(json.dumps, lines))
+    return f"{path}.java", f"package {package.replace('/', '.')}; class {name} {{ static final String[] ALL = {{ {texts} }}; }}"
