@@ -59,7 +59,7 @@ STATEMENTS = {
     "ALTER TABLE t REFRESH INDEX i": "optimize_indices",
     "ALTER TABLE t UPDATE COLUMNS a FROM v": "",
     "ALTER TABLE t ADD COLUMNS a, b FROM v": "",
-    "REPLACE t WHERE id > 3 SELECT * FROM s": "",
+    "REPLACE t WHERE id > 3 AS SELECT * FROM s": "",
     "ANALYZE TABLE t COMPUTE STATISTICS": "",
     "CREATE INDEX i ON t (id)": "create_index",
     "DROP INDEX i ON TABLE t": "drop_index",
