@@ -57,6 +57,13 @@ def _own_name(member: str) -> str:
     return member.rpartition(".")[2].rpartition("$$")[2]
 
 
+def test_a_feature_refers_to_the_classes_of_those_alone_that_it_needs(jar: Path) -> None:
+    """So it is left out of what is compiled where Spark lacks what it uses, and the others are not."""
+    for name, owners in used_of_spark.own_classes(jar).items():
+        others = {owner for owner in owners if feature_of(owner) not in needed(feature_of(name))}
+        assert others == set(), name
+
+
 SCRIPT = """
 def refuse(*arguments):
     raise AssertionError("the planner is compiled")

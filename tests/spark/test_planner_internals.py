@@ -36,6 +36,13 @@ def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, li
     assert {name for name in FEATURES if lists.missing(name, context_loader(spark))} == set(absent())
 
 
+def test_no_class_is_named_in_a_string() -> None:
+    """Only the list of features names plugins."""
+    texts = {path: source for path, source in sources().items() if not path.endswith("/FeatureLines.java")}
+    assert [path for path, source in texts.items() if re.search(r'"lancespark[.\w]*\.[A-Z]', source)] == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES[1:])
 def test_the_other_features_compile_without_one(spark: SparkSession, feature: str) -> None:
     """So a renamed member of Spark costs the feature that uses it, and those that need this feature."""

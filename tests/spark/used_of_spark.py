@@ -33,6 +33,12 @@ def used(jar: Path, of_public: bool = False) -> dict[str, Entries]:
     return found
 
 
+def own_classes(jar: Path) -> dict[str, set[str]]:
+    """By class file: the planner's own classes that it refers to, as paths."""
+    found = {name: {owner.replace(".", "/") for owner, _member in references(content)} for name, content in _classes(jar)}
+    return {name: {owner for owner in owners if owner.startswith("lancespark/")} for name, owners in found.items()}
+
+
 def words(jar: Path) -> dict[str, set[str]]:
     """By feature: the strings in its classes."""
     found: dict[str, set[str]] = {name: set() for name in features()}
