@@ -31,7 +31,7 @@ def main(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Main:
     names = ("StatementsMain", "PlanJsonMain", "ClassFileMain")
     files = [str(ROOT / "tests" / "jvm" / f"{name}.java") for name in names]
     subprocess.run([javac, "-nowarn", "-encoding", "ascii", "-cp", f"{jar}:{JARS}", "-d", str(classes), *files], check=True)
-    java = Path(javac).resolve().with_name("java")
+    java = str(Path(javac).resolve().with_name("java"))
 
     def run(name: str, *arguments: str, lines: str = "") -> list[str]:
         # The classes of the tests are in the packages of what they test, and so are loaded together with these.
@@ -79,8 +79,8 @@ def test_a_statement_that_java_divides_is_what_python_takes_it_for(main: Main) -
     place = {"id": ["t"]}
     for (text, operation), message in zip(STATEMENTS.items(), sent(main, *STATEMENTS)):
         assert message is not None, text
-        made = {"made": ["u"]} if " CLONE " in text else {}
-        assert statement(catalog, place=place, **made, **message).get("procedure", "") == operation, text
+        made = ["u"] if " CLONE " in text else []
+        assert statement(catalog, place=place, made=made, **message).get("procedure", "") == operation, text
 
 
 def test_each_token_is_at_its_place_in_the_text(main: Main) -> None:
