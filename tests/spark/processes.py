@@ -11,6 +11,9 @@ from tests.spark_session import QUICK_JAVA, worker_environment
 
 ROOT = Path(__file__).parents[2]
 
+NEWEST = "4.3"
+"""The newest Spark that is supported, for which the classes of the wheel are compiled."""
+
 START = f"""
 import sys, lance_spark
 from pyspark.sql import SparkSession
