@@ -11,6 +11,7 @@ import lancespark.catalog.Rows;
 import lancespark.core.Features;
 import lancespark.core.OwnStatement;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
@@ -115,7 +116,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
     DelegatingCatalogExtension entries = (DelegatingCatalogExtension) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
     if (entries == null) throw hasNoVersion(entry);
-    entries.setDelegateCatalog(Session.active().sessionState().catalogManager().v2SessionCatalog());
+    entries.setDelegateCatalog(SessionCatalogs.active().v2SessionCatalog());
     TableChange[] changes = new TableChange[columns.size()];
     for (int i = 0; i < changes.length; i++) {
       String column = Json.at(columns, i).asText();
