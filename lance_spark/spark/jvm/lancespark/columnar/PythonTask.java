@@ -1,21 +1,17 @@
 package lancespark.columnar;
 
-import java.io.File;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.net.StandardSocketOptions;
 import java.nio.channels.SocketChannel;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import lancespark.protocol.Names;
 import org.apache.spark.InterruptibleIterator;
-import org.apache.spark.SparkFiles;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.BasePythonRunner;
 import org.apache.spark.api.python.ChainedPythonFunctions;
@@ -36,21 +32,17 @@ final class PythonTask {
   private static final String BYTES = "maxBytesPerBatch";
   private static final String DAEMON_FIELD = "org$apache$spark$api$python$BasePythonRunner$$daemonModule";
   private static final String SPARKS_DAEMON = "pyspark.daemon";
-  private static final String PATH = "PYTHONPATH";
   /** How often in a row the daemon may fail to start until it is left alone: it may have been killed, or the machine be busy. */
   private static final int TRIES = 5;
   private static final AtomicInteger FAILURES = new AtomicInteger();
   static final Object[] NONE = new Object[0];
 
   private final Object source, runner;
-  /** True in a session of a client, whose files are in a folder of their own. */
-  private final boolean isOfClient;
   private final scala.collection.immutable.Map metrics;
 
   /** A pickled function of a data source, under the name that metrics and errors show. `ids` are arguments that depend on the version of Spark. */
   PythonTask(Object source, Object function, String name, Object input, Object output, Object[] ids) throws Exception {
     this.source = source;
-    isOfClient = ((scala.Option) ids[0]).isDefined();
     metrics = (scala.collection.immutable.Map) call(module("PythonCustomMetric$"), "pythonMetrics", NONE);
     Object[] arguments = new Object[5 + ids.length];
     System.arraycopy(new Object[] { function, name, input, output, metrics }, 0, arguments, 0, 5);
@@ -70,7 +62,6 @@ final class PythonTask {
   private InterruptibleIterator started(scala.collection.Iterator parts, TaskContext task) throws Exception {
     if (FAILURES.get() < TRIES && takesDaemon()) {
       setDaemon(Names.WORKER_DAEMON);
-      setPath();
       try {
         InterruptibleIterator batches = compute(parts, task);
         FAILURES.set(0);
@@ -89,26 +80,13 @@ final class PythonTask {
     return (InterruptibleIterator) call(runner, "compute", new Object[] { parts, Integer.valueOf(task.partitionId()), task });
   }
 
-  /** True if a worker may come from the process that has imported the package already: if the session has no daemon of its own. */
+  /**
+   * True if a worker may come from the process that has imported the package already: if the session has no daemon of its own, and no Python
+   * files, which may hold another version of the package.
+   */
   private boolean takesDaemon() throws Exception {
-    return (!isOfClient || files().isEmpty()) && SPARKS_DAEMON.equals(daemonField().get(runner));
-  }
-
-  /** The names of the files of --py-files, which may have the package, or another version of it. */
-  private List files() { return function().pythonIncludes(); }
-
-  private PythonFunction function() {
-    return (PythonFunction) ((ChainedPythonFunctions) ((BasePythonRunner) runner).funcs().head()).funcs().head();
-  }
-
-  /** Lets the daemon import from these files. A worker learns their names later. */
-  private void setPath() {
-    List files = files(), places = new ArrayList();
-    if (files.isEmpty()) return;
-    for (int i = 0; i < files.size(); i++) places.add(SparkFiles.get((String) files.get(i)));
-    Object given = function().envVars().get(PATH);
-    if (given != null) places.add(given);
-    function().envVars().put(PATH, String.join(File.pathSeparator, places));
+    ChainedPythonFunctions functions = (ChainedPythonFunctions) ((BasePythonRunner) runner).funcs().head();
+    return ((PythonFunction) functions.funcs().head()).pythonIncludes().isEmpty() && SPARKS_DAEMON.equals(daemonField().get(runner));
   }
 
   private void setDaemon(String module) throws Exception { daemonField().set(runner, module); }

@@ -408,7 +408,6 @@ public class Features {
       "createPythonTaskMetrics/1" },
     { PYTHON + "UserDefinedPythonDataSource$", "readInputSchema/0", "writeOutputSchema/0", ".MODULE$" },
     { SQL + "execution.metric.SQLMetric", "value/0" },
-    { "org.apache.spark.SparkFiles", "get/1" },
     { "org.apache.spark.api.python.BasePythonRunner", "funcs/0", ".org$apache$spark$api$python$BasePythonRunner$$daemonModule" },
     { "org.apache.spark.api.python.ChainedPythonFunctions", "funcs/0" },
     { SQL + "execution.python.MapInBatchEvaluatorFactory", "createEvaluator/0" },
