@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -70,7 +71,12 @@ def with_file(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
 
 def forked_with_file() -> set[int]:
     """The processes that import from the file, as their variables say."""
-    return {process for process in forked(DAEMON) if "more.zip" in Path(f"/proc/{process}/environ").read_text()}
+    found = set()
+    for process in forked(DAEMON):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if "more.zip" in Path(f"/proc/{process}/environ").read_text():
+                found.add(process)
+    return found
 
 
 def test_enable_starts_the_process_which_the_first_query_asks(with_file: SparkSession, stored: str) -> None:
