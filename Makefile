@@ -168,8 +168,8 @@ bench-lakes: $(VENV)-spark-4.0/.test ## The same works beside Delta Lake, Iceber
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-4.0))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python $(VENV)-spark-4.0/bin/python -m bench.lakes $(LAKES)
 
-bench-cold: $(VENV)/.test ## The first query after an installation, when nothing is compiled, against that of a second session
-	$(WITH_JAVA) $(BIN)/python -m bench.cold
+bench-cold: $(VENV)/.test $(VENV)/classes.jar ## Whole cold sessions in six settings beside Parquet, Delta Lake and Iceberg (COLD="--only warm connect")
+	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m bench.cold $(COLD)
 
 clean: ## Remove what was built, the virtual environment too
 	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info lance_spark/kernels/compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,7 +17,7 @@ from lance_spark.actions.report import MaintenanceReport, maintenance_report
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
-from lance_spark.spark.session import enable
+from lance_spark.spark.enable import enable
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
