@@ -65,7 +65,7 @@ def keep_list(compiled: Sequence[Compiled]) -> Path | None:
 
 def listed() -> list[Compiled] | None:
     """The list of an earlier `warm` of this version of the package; None if there is none."""
-    for folder in code_folders.kernel_folders():
+    for folder in code_folders.read_folders():
         content = code_folders.read(folder, _LIST)
         found = None if content is None else _decoded(content)
         if found is not None:

@@ -1,0 +1,28 @@
+"""The types of arguments with which Python calls a kernel: one form for all arrays of one element type, rank and order.
+
+numba takes an array that can be written to and one that cannot for two types, so a kernel of three arrays could be asked for in eight
+forms, of which it depends on the data which are needed. Their code is the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import types
+
+
+def entrance_types(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of the code that serves arguments of the given ones: all arrays can be written to.
+
+    numba does not refuse a result array that is read-only then: a caller of a kernel makes the arrays that the kernel fills.
+    """
+    return tuple(_writable(type_) for type_ in given)
+
+
+def _writable(type_: Any) -> Any:
+    if isinstance(type_, types.Array):
+        return type_.copy(readonly=False)
+    if isinstance(type_, types.BaseAnonymousTuple):
+        tuples: Any = types.Tuple  # numba has no types
+        return tuples.from_types([_writable(part) for part in type_])
+    return type_
