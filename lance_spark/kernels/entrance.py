@@ -19,10 +19,11 @@ def entrance_types(given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(_writable(type_) for type_ in given)
 
 
-def _writable(type_: Any) -> Any:
-    if isinstance(type_, types.Array):
-        return type_.copy(readonly=False)
-    if isinstance(type_, types.BaseAnonymousTuple):
-        tuples: Any = types.Tuple  # numba has no types
-        return tuples.from_types([_writable(part) for part in type_])
-    return type_
+def _writable(given: Any) -> Any:
+    if isinstance(given, types.Array):
+        return given.copy(readonly=False)
+    if isinstance(given, types.BaseAnonymousTuple):
+        made: Any = types.BaseTuple  # numba has no types
+        parts: Any = given
+        return made.from_types([_writable(part) for part in parts])
+    return given
