@@ -79,6 +79,8 @@ def nested_types(version: str) -> pa.Table:
     count = 2000
     numbers = range(count)
     small = rng.integers(0, 200, count)
+    large_list = pa.large_list(pa.int32())
+    large_tags = pa.large_list(pa.large_string())
     columns: dict[str, Any] = {
         "id": numbers,
         "half": rng.standard_normal(count).astype("float16"),
@@ -87,12 +89,16 @@ def nested_types(version: str) -> pa.Table:
         "ascending": pa.array([i * 3 for i in numbers], pa.timestamp("ns")),
         "time": pa.array(small, pa.time64("us")),
         "large": pa.array([f"text {i}" for i in numbers], pa.large_string()),
+        "large_list": pa.array([[i] * (i % 4) if i % 9 else None for i in numbers], large_list),
+        "large_tags": pa.array([[f"tag {i % 8}"] * (i % 3) for i in numbers], large_tags),
         "long": ["long text " * (20 + i % 60) + str(i) for i in numbers],
         "bytes": pa.array([bytes([i % 256]) * 16 for i in numbers], pa.binary(16)),
         "structs": [[{"n": i, "t": f"t{i % 5}"}] * (i % 3) if i % 8 else None for i in numbers],
         "lists": [[[i], [i, i + 1]][: i % 3] for i in numbers],
         "outer": [_outer(i, version) for i in numbers],
     }
+    if version != "2.0":
+        columns["hidden"] = _hidden_items(count)
     if version in ("2.2", "2.3"):
         columns |= _newer_types(count)
     made = pa.table(columns)
@@ -106,14 +112,23 @@ def _outer(i: int, version: str) -> dict[str, Any] | None:
     return {"inner": {"n": i if i % 4 else None, "tags": ["a", "b"][: i % 3]}}
 
 
+def _hidden_items(count: int) -> pa.Array:
+    """Null structs whose lists have items, which are not stored."""
+    is_null = np.arange(count) % 9 == 0
+    items = pa.array([[i] * (i % 4) for i in range(count)])
+    large_items = items.cast(pa.large_list(pa.int64()))
+    names = ["items", "large_items"]
+    return pa.StructArray.from_arrays([items, large_items], names, mask=pa.array(is_null))
+
+
 def _newer_types(count: int) -> dict[str, pa.Array]:
     """What 2.2 brought."""
     numbers = range(count)
     entries = [[(f"k{n}", n) for n in range(i % 4)] for i in numbers]
-    packed = pa.struct([pa.field("n", pa.int32()), pa.field("t", pa.string())])
+    packed = pa.struct([("n", pa.int32()), ("t", pa.string()), ("large", pa.large_string())])
     return {
         "map": pa.array(entries, pa.map_(pa.string(), pa.int64())),
-        "packed": pa.array([{"n": i, "t": f"t{i}"} for i in numbers], packed),
+        "packed": pa.array([{"n": i, "t": f"t{i}", "large": "t"} for i in numbers], packed),
         "json": pa.array([f'{{"user": {{"id": {i}}}}}' for i in numbers], pa.json_()),
     }
 

@@ -24,6 +24,7 @@ from lance_spark.cli.warm_rows import (
 )
 from lance_spark.dataset import Dataset
 from lance_spark.index.order import sort_order
+from lance_spark.index.text.positions import decode_old_lists
 from lance_spark.table.join.components import components
 
 _MANY = 70_000
@@ -59,6 +60,7 @@ def work(folder: str) -> None:
     for value_type in ("float32", "float16", "float64", "uint8"):
         _search_vectors(f"{folder}/vectors-{value_type}", value_type)
     sort_order(pa.array([f"text {n}" for n in range(_MANY)]))
+    _read_old_positions()
     list(components([pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([2, 3])})]))
 
 
@@ -208,6 +210,12 @@ def _ask(dataset: Dataset, queries: Iterable[Any]) -> None:
         dataset.scan(["id"], full_text_query=query, limit=5).to_table()
         condition: dict[str, Any] = {"filter": "id < 900", "prefilter": True}
         dataset.scan(["id"], full_text_query=query, limit=5, **condition).to_table()
+
+
+def _read_old_positions() -> None:
+    """Those of text indexes as they were before, which are read but not made."""
+    none = np.zeros(0, np.int64)
+    decode_old_lists(np.zeros(0, np.uint8), none, np.zeros(1, np.int64), none)
 
 
 @dataclass(frozen=True)
