@@ -281,3 +281,7 @@ def test_with_the_kernels_of_the_wheel_nothing_is_compiled(wheel: Path, place: s
     assert file.startswith(str(wheel if place != "installed" else tmp_path / "venv"))
     check = [*ANOTHER_USER, python, "-m", "lance_spark", "warm", "--check"]
     subprocess.run(check, env=environment, cwd=tmp_path, check=True)
+    if place == "installed":
+        warm = [*ANOTHER_USER, python, "-m", "lance_spark", "warm", "--json"]
+        printed = subprocess.run(warm, env=environment, cwd=tmp_path, check=True, capture_output=True).stdout
+        assert json.loads(printed)["folder"].endswith("lance_spark/kernels/ready")
