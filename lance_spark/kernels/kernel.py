@@ -97,10 +97,12 @@ def prepare() -> None:
     """Load what all kernels have in common, which takes longer than a kernel itself: processes that are forked from this one have it."""
     with _no_collection():
         from numba.core import registry
+        from numba.core.runtime import rtsys
 
-        target: Any = registry.cpu_target  # numba has no types
-        target.typing_context.refresh()
-        target.target_context.refresh()
+        from lance_spark.kernels import entrance, store  # noqa: F401
+
+        runtime: Any = rtsys  # numba has no types
+        runtime.initialize(registry.cpu_target.target_context)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ import numpy as np
 from llvmlite import binding
 from numba.core import config
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
@@ -38,7 +39,7 @@ from lance_spark.kernels.target import PERMISSION, USUAL, is_usual
 _Target = tuple[str, str, str]
 """A processor as numba describes it: triple, name and features."""
 SUFFIX = ".kernel"
-_FORM = 2
+_FORM = 3
 """Counts changes of what is in a file."""
 _MAGIC = f"lance-spark kernel {_FORM}\n".encode()
 _DIGEST_SIZE = 32
@@ -83,7 +84,6 @@ class KernelStore:
 
         Raises KernelNotCompiledError if LANCE_SPARK_COMPILE forbids that.
         """
-        target_context.refresh()
         types = _text(sig)
         if self._role is Role.ENTRANCE:
             asked.add((self._source.name, types))
@@ -130,7 +130,7 @@ class KernelStore:
                 continue
             with logged(f"loading {folder / key.file}"):
                 rebuilt: Any = CompileResult  # numba has no types
-                return rebuilt._rebuild(target_context, *pickle.loads(code))
+                return rebuilt._rebuild(target_context, *_unpacked(code, target_context))
         return None
 
     def _places(self, types: str, codegen: Any) -> Iterator[tuple[Path, _Key]]:
@@ -201,17 +201,35 @@ def _code(content: bytes, key: _Key) -> bytes | None:
     return code if content[len(key.header) : start] == _digest(code) else None
 
 
-def _kept(compiled: Any, role: Role) -> tuple[Any, ...]:
-    """What `CompileResult._rebuild` makes the compiled function of.
+def _kept(compiled: Any, role: Role) -> tuple[list[str], tuple[Any, ...]]:
+    """The functions of others that the code calls, and what `CompileResult._rebuild` makes the compiled function of.
 
     The notes of its types, a third of numba's own files, are for people. LLVM's intermediate code, a half of the rest, is compiled into
-    the kernels that call it: where only Python does, a module that has nothing but the function's name takes its place.
+    the kernels that call it: where only Python does, a module that has nothing but the function's name takes its place. The environments
+    of numba's functions hold constants; without any, they would only have the modules of these functions imported.
     """
-    library, description, environment, signature, objectmode, lifted, _, *rest = compiled._reduce()
+    external = [function.name for function in compiled.library._final_module.functions if function.is_declaration]
+    library, description, environment, signature, objectmode, lifted, _, reload_init, environments = compiled._reduce()
     if role is Role.ENTRANCE:
         name, kind, (machine_code, _) = library
         library = (name, kind, (machine_code, _named(description.llvm_cpython_wrapper_name)))
-    return (library, description, environment, signature, objectmode, lifted, "", *rest)
+    with_constants = tuple(one for one in environments if one.consts)
+    parts = (library, description, environment, signature, objectmode, lifted, "", reload_init, with_constants)
+    return [name for name in external if not name.startswith("llvm.")], parts
+
+
+def _unpacked(code: bytes, target_context: Any) -> tuple[Any, ...]:
+    """What `CompileResult._rebuild` needs, when all functions that the code calls are there.
+
+    Those of numba's runtime suffice for the kernels of this package. The others come with all that is needed to compile, which takes
+    longer to load than many kernels.
+    """
+    external, parts = pickle.loads(code)
+    runtime: Any = rtsys  # numba has no types
+    runtime.initialize(target_context)
+    if not all(map(binding.address_of_symbol, external)):
+        target_context.refresh()
+    return tuple(parts)
 
 
 def _named(function: str) -> bytes:
