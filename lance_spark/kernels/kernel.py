@@ -97,7 +97,7 @@ def prepare() -> None:
     """Load what all kernels have in common, which takes longer than a kernel itself: processes that are forked from this one have it."""
     with _no_collection():
         from numba.core import registry
-        from numba.core.runtime import rtsys
+        from numba.core.runtime.nrt import rtsys
 
         from lance_spark.kernels import entrance, store  # noqa: F401
 

@@ -27,7 +27,7 @@ import numpy as np
 from llvmlite import binding
 from numba.core import config
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
