@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -76,6 +77,8 @@ class Kernel:
 
         compiled._cache = store = KernelStore(source, role)
         compile_numbas = compiled.compile
+        known: set[tuple[Any, ...]] = set()
+        adding = threading.Lock()
 
         def compile_kept(signature: Any) -> Any:
             with _no_collection(), store.compiling():
@@ -84,9 +87,11 @@ class Kernel:
         def compile_entrance(given: tuple[Any, ...]) -> Any:
             types = entrance_types(given)
             code = compile_kept(types)
-            if types != given:
-                # The types that the dispatcher has found in the arguments lead to the same code from now on.
-                compiled._insert([type_._code for type_ in given], code, False)
+            with adding:
+                if types != given and given not in known:
+                    # The types that the dispatcher has found in the arguments lead to the same code from now on.
+                    compiled._insert([type_._code for type_ in given], code, False)
+                    known.add(given)
             return code
 
         compiled.compile = compile_entrance if role is Role.ENTRANCE else compile_kept
