@@ -94,6 +94,8 @@ class Kernel:
                     known.add(given)
             return code
 
+        # Extensions of numba, for which all installed packages are searched, are loaded when something is compiled.
+        compiled._compilation_chain_init_hook = lambda: None
         compiled.compile = compile_entrance if role is Role.ENTRANCE else compile_kept
         return cast(Callable[..., Any], compiled)
 
