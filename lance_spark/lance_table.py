@@ -19,6 +19,7 @@ from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
 from lance_spark.spark.session import enable
 from lance_spark.table.changes import alter
+from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
@@ -33,6 +34,7 @@ from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.verbs import add_columns, alter_column, convert, create, delete, update
 from lance_spark.verbs.backfill.verbs import BackfillVerbs
 from lance_spark.verbs.compact import Optimizer
@@ -222,6 +224,13 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """
         change = alter_column.alter_column(self._target, column, nullable, type, given(noted))
         return self._target.refreshed(change, columns=True)
+
+    def addBases(self, new_bases: Sequence[DatasetBasePath], **noted: Any) -> int:
+        """Register base paths, to which data files can be written from then on. Returns the version.
+
+        docs/base-paths.md has more. Raises InvalidOptionError for one in the table's folder, or with the id, name or path of another.
+        """
+        return self._target.refreshed(add_bases(self._target.latest(), new_bases, given(noted).noted).version)
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
         """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""

@@ -23,6 +23,7 @@ from lance_spark.cli import operations
 from lance_spark.cli.main import main, program
 from lance_spark.cli.operations import commands, words_of
 from lance_spark.errors import RefConflictError
+from lance_spark.operations import DatasetBasePath
 from lance_spark.spark.catalog import calls
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.protocol import NUMBER, PROTOCOL
@@ -203,6 +204,7 @@ class Case:
     statement: str = ""
 
 
+BASES = '[{"path": "/tmp/away", "name": "away"}]'
 CASES = [
     Case("compact", {}, (), lambda d: d.optimize.compact_files(), lambda t: t.optimize().executeCompaction(), "OPTIMIZE t"),
     Case(
@@ -295,6 +297,13 @@ CASES = [
         lambda d: d.branches.delete("b"),
         lambda t: t.branches.delete("b"),
         "ALTER TABLE t DROP BRANCH b",
+    ),
+    Case(
+        "add_bases",
+        {"new_bases": BASES},
+        (BASES,),
+        lambda d: d.add_bases([DatasetBasePath("/tmp/away", "away")]),
+        lambda t: t.addBases([DatasetBasePath("/tmp/away", "away")]),
     ),
     Case("consumers", {}, (), lambda d: d.consumers.list(), lambda t: t.consumers.list()),
     Case(

@@ -30,7 +30,7 @@ from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.nested_fields import Rebuilding
 from lance_spark.table.write.rules import Kind
 from lance_spark.table.write.target import WriteTarget
-from lance_spark.table.write.write import delete_data_files
+from lance_spark.table.write.write import delete_data_files, files_of
 
 _ONE_FILE = 2**62
 """No limit of rows or bytes: the new columns of a fragment are in one file."""
@@ -73,8 +73,8 @@ class ColumnTarget:
 
 
 def column_target(snapshot: Snapshot, write: WriteTarget, keeps_old: bool = False) -> ColumnTarget:
-    """The target for columns of a snapshot."""
-    return ColumnTarget(write.based_on(snapshot), keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
+    """The target for columns of a snapshot. Their files are in the table's own folder, as pylance's."""
+    return ColumnTarget(replace(write, bases=()).based_on(snapshot), keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> li
 
     def undo() -> None:
         open_files = () if writer is None else writer.abort()
-        delete_data_files(target.write, [c.file.path for c in done] + [f.path for fragment in open_files for f in fragment.files])
+        delete_data_files(target.write, [*(c.file for c in done), *files_of(open_files)])
 
     with on_failure(undo):
         for fragment_id, offsets, values in _pieces(batches):

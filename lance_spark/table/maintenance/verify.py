@@ -161,7 +161,7 @@ def _at_base(snapshot: Snapshot, base_id: int | None, found: Found) -> Found:
     base = next((base for base in snapshot.manifest.base_paths if base.id == base_id), None)
     if base is None:
         return found
-    of = f"it is a file of {shown(base.path)}, which this clone or branch reads"
+    of = f"it is a file of {shown(base.path)}, which this table reads"
     return [(kind, f"{message}; {of}" if kind == "missing" else message) for kind, message in found]
 
 
