@@ -28,6 +28,7 @@ from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
 from lance_spark.table.changes.merge.log import merge_log
 from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names
+from lance_spark.table.changes.migrate import migrate
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
@@ -478,6 +479,14 @@ class Dataset(SearchMethods, IndexMethods):
         store = self.snapshot.store if isinstance(self, Dataset) else Store(self, storage_options)
         migrate_manifest_names(store)
         return Dataset(open_snapshot(store))
+
+    def migrate(self) -> Dataset:
+        """Write a table of an old storage version anew in the one of new tables, 2.2. To tables of 0.1, nothing can be added otherwise.
+
+        This is one commit. Row addresses, row ids, deletions and indexes stay, and older versions can still be read. If it is stopped, the
+        next call continues with the fragments that are not finished.
+        """
+        return self._at(migrate(Here(), self.snapshot).version)
 
     def add_bases(self, new_bases: Sequence[DatasetBasePath]) -> Dataset:
         """Register base paths, to which data files can be written from then on; see docs/base-paths.md.

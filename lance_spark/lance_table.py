@@ -24,6 +24,7 @@ from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.merge.rows import When
+from lance_spark.table.changes.migrate import Migrated, migrate
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.compaction.compaction import COMPACTION
@@ -41,6 +42,7 @@ from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
+from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.mem_wal import LogVerbs
 from lance_spark.verbs.merge import merge
 from lance_spark.verbs.merge.clauses import Clause, Merge
@@ -224,6 +226,15 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """
         change = alter_column.alter_column(self._target, column, nullable, type, given(noted))
         return self._target.refreshed(change, columns=True)
+
+    def migrate(self, **noted: Any) -> Migrated:
+        """Write a table of an old storage version anew in the one of new tables, 2.2. To tables of 0.1, nothing can be added otherwise.
+
+        Tasks on the executors write the fragments, and one commit takes them. Row addresses, row ids, deletions and indexes stay. If it is
+        stopped, the next call continues with the fragments that are not finished.
+        """
+        done = migrate(OnExecutors(self._target.spark, self._target.cores()), self._target.latest(), given(noted))
+        return self._target.refreshed(done)
 
     def addBases(self, new_bases: Sequence[DatasetBasePath], **noted: Any) -> int:
         """Register base paths, to which data files can be written from then on. Returns the version.

@@ -94,8 +94,8 @@ FORMAT: Mapping[str, str | None] = {
     "Manifest Naming Schemes": None,
     "Conflict resolution": None,
     "External Manifest Store": None,
-    "Statistics": "Only files of version 0.1 have statistics of pages, which are read and pass over batches. Such files are not written; "
-    "those of 2.x have none.",
+    "Statistics": "Only files of version 0.1 have statistics of pages, which are read and pass over batches. Such files are not written "
+    "(a table of them is migrated to 2.2); those of 2.x have none.",
     "Move-Stable Row IDs": None,
     "Assigning row ids": None,
     "Row ID sequences": None,

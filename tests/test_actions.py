@@ -305,6 +305,7 @@ CASES = [
         lambda d: d.add_bases([DatasetBasePath("/tmp/away", "away")]),
         lambda t: t.addBases([DatasetBasePath("/tmp/away", "away")]),
     ),
+    Case("migrate", {}, (), lambda d: d.migrate(), lambda t: t.migrate()),
     Case("consumers", {}, (), lambda d: d.consumers.list(), lambda t: t.consumers.list()),
     Case(
         "restore",

@@ -189,7 +189,13 @@ def _next(
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
 
-def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, files: NewFiles = UNKNOWN_FILES) -> Snapshot | None:
+def commit_next(
+    store: Store,
+    transaction: Transaction,
+    base: Snapshot | None,
+    files: NewFiles = UNKNOWN_FILES,
+    settings: TableSettings = NO_SETTINGS,
+) -> Snapshot | None:
     """Commit `transaction` as the version right after `base`, for which it was prepared (None: it creates the table), without a rebase.
 
     Returns None if another writer has committed a version since `base`, or has dropped the table and made it anew. Raises
@@ -203,7 +209,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
         latest = _latest(store, base, transaction.read_version)
         read = (0, "") if base is None else (base.version, base.identity)
         overtaken = ((0, "") if latest is None else (latest.version, latest.identity)) != read
-        done = None if overtaken else _next(store, base, transaction, content, NO_SETTINGS, check)
+        done = None if overtaken else _next(store, base, transaction, content, settings, check)
     if done is None or withdrawn(done, base, time.monotonic() - started):
         _discard(store, names)
         return None

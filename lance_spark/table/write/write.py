@@ -62,6 +62,8 @@ from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
 from lance_spark.table.write.target import Mode, WriteTarget
 
+_OLD_FORMAT = "; migrate the table first: Dataset.migrate, CALL lance.system.migrate or lance-spark migrate"
+
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
 
@@ -263,7 +265,7 @@ def _filled(whole: Schema, arrow_schema: pa.Schema) -> Schema:
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
     keeps = current is not None and (mode == "append" or options.data_storage_version is None)
     data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
-    storage_version(data_format, "; overwriting the table with one of these is possible" if keeps else "")
+    storage_version(data_format, _OLD_FORMAT if keeps else "")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
         raise InvalidOptionError("stable row ids can be enabled only when a table is created; this table has none")
     return data_format
