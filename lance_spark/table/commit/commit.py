@@ -54,7 +54,7 @@ from lance_spark.table.versions.snapshot import (
     reopened,
     standing,
 )
-from lance_spark.table.versions.spilled_lineage import transaction_with_lineage, with_lineage
+from lance_spark.table.versions.spilled_lineage import needs_lineage, transaction_with_lineage, with_lineage
 
 
 def commit(
@@ -173,9 +173,10 @@ def _next(
     """
     manifest = current.manifest if current else None
     try:
-        if current is not None:
-            transaction = transaction_with_lineage(transaction, manifest, current.locations)
+        if current is not None and needs_lineage(transaction.operation, current.manifest):
             manifest = with_lineage(current.manifest, current.locations)
+            if manifest is not current.manifest:
+                transaction = transaction_with_lineage(transaction, current.locations)
         source = _restored(store, transaction.operation, manifest)
         manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
         if current is not None:

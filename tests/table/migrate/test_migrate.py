@@ -193,7 +193,8 @@ def test_a_migration_continues_where_it_was_stopped(uri: str, written: list[int]
 
 def test_a_commit_of_another_writer_is_kept(uri: str, written: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     write(uri)
-    committed, commits = migration._committed, []
+    committed = migration._committed
+    commits: list[lance.LanceDataset] = []
 
     def overtaken(*arguments: Any) -> Any:
         if not commits:
