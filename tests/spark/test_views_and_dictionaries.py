@@ -15,7 +15,6 @@ from lance_spark import Dataset
 
 LONG = "a text that is longer than the twelve bytes of a view"
 ORDERED = pa.dictionary(pa.int8(), pa.string(), ordered=True)
-TEXT, DICTIONARY = ("schema.md", "String and Binary Types"), ("schema.md", "Dictionary Type")
 ARROW: dict[str, tuple[pa.DataType, list[Any], str]] = {
     "string_view": (pa.string_view(), ["a", LONG, "", None], "string"),
     "binary_view": (pa.binary_view(), [b"a", LONG.encode(), b"", None], "binary"),
@@ -30,8 +29,8 @@ def comparable(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
-@pytest.mark.spec(*TEXT)
-@pytest.mark.spec(*DICTIONARY)
+@pytest.mark.spec("schema.md", "String and Binary Types")
+@pytest.mark.spec("schema.md", "Dictionary Type")
 @pytest.mark.parametrize("name", ARROW)
 def test_a_column_goes_through_spark_and_back(spark: SparkSession, uri: str, name: str) -> None:
     arrow_type, values, spark_type = ARROW[name]
@@ -55,7 +54,7 @@ def test_a_column_goes_through_spark_and_back(spark: SparkSession, uri: str, nam
     assert [comparable(row.c) for row in spark.read.format("lance").load(uri).where("id = 20").collect()] == values[:1]
 
 
-@pytest.mark.spec(*DICTIONARY)
+@pytest.mark.spec("schema.md", "Dictionary Type")
 def test_an_ordered_dictionary_of_pylance_is_read_and_compared_as_text(spark: SparkSession, uri: str) -> None:
     values = pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.int8()), pa.array(["low", "high"]), ordered=True)
     lance.write_dataset(pa.table({"id": [1, 2, 3], "c": values}), uri)

@@ -162,10 +162,7 @@ def entry_of(table: Dataset) -> Any:
     return next(index for index in table.snapshot.manifest.indexes if index.name == FRAGMENT_REUSE)
 
 
-REUSE = pytest.mark.spec("table.md", "Indices")
-
-
-@REUSE
+@pytest.mark.spec("table.md", "Indices")
 def test_details_in_a_file_are_read(reused: Path) -> None:
     table = Dataset.open(reused)
     where = entry_of(table).details_file
@@ -177,7 +174,7 @@ def test_details_in_a_file_are_read(reused: Path) -> None:
     assert table.verify(decode=False).ok
 
 
-@REUSE
+@pytest.mark.spec("table.md", "Indices")
 def test_details_are_extended_in_the_manifest_and_pylance_reads_them(reused: Path, tmp_path: Path) -> None:
     uri = str(shutil.copytree(reused, tmp_path / "t.lance"))
     table = Dataset.open(uri).delete("id % 5 = 0").optimize.compact_files(defer_index_remap=True)
@@ -194,7 +191,7 @@ def test_details_are_extended_in_the_manifest_and_pylance_reads_them(reused: Pat
     assert Dataset.open(uri).count_rows("id = 4321") == 1
 
 
-@REUSE
+@pytest.mark.spec("table.md", "Indices")
 @pytest.mark.parametrize("damage", ["missing", "cut", "other bytes"])
 def test_damaged_details_lead_to_a_scan(reused: Path, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     uri = str(shutil.copytree(reused, tmp_path / "t.lance"))
@@ -211,7 +208,7 @@ def test_damaged_details_lead_to_a_scan(reused: Path, tmp_path: Path, damage: st
     assert problem.path.endswith("details.binpb")
 
 
-@REUSE
+@pytest.mark.spec("table.md", "Indices")
 def test_a_deep_clone_has_the_details_in_its_manifest(reused: Path, tmp_path: Path) -> None:
     clone = Dataset.open(reused).deep_clone(str(tmp_path / "clone.lance"))
     assert not list((tmp_path / "clone.lance").rglob("details.binpb"))
@@ -222,7 +219,7 @@ def test_a_deep_clone_has_the_details_in_its_manifest(reused: Path, tmp_path: Pa
     assert "id_idx" in shallow.scan(filter="id = 4321").explain()
 
 
-@REUSE
+@pytest.mark.spec("table.md", "Indices")
 @pytest.mark.usefixtures("alone")
 def test_a_cleanup_keeps_details_that_a_version_names(reused: Path, tmp_path: Path) -> None:
     uri = str(shutil.copytree(reused, tmp_path / "t.lance"))
