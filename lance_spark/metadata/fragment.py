@@ -203,7 +203,7 @@ class IndexMetadata:
     files: tuple[IndexFile, ...] = ()
     covering_fields: tuple[int, ...] = ()
     unknown: bytes = b""
-    details_file: DetailsFile | None = field(default=None, compare=False)
+    details_file: DetailsFile | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -143,9 +143,14 @@ def is_known(name: str) -> bool:
     return (name.lower() if found is None else found[2]) in _KNOWN
 
 
+def is_of_base(name: str) -> bool:
+    """Whether an option is for one base path alone."""
+    return _OF_BASE.fullmatch(name.lower()) is not None
+
+
 def options_of_base(options: Mapping[str, str], base_id: int) -> dict[str, str]:
     """The options for the base path with an id: its own ones replace those that are for all."""
-    shared = {name: value for name, value in options.items() if _OF_BASE.fullmatch(name.lower()) is None}
+    shared = {name: value for name, value in options.items() if not is_of_base(name)}
     found = {name: _OF_BASE.fullmatch(name.lower()) for name in options}
     own = {match[2]: options[name] for name, match in found.items() if match is not None and int(match[1]) == base_id}
     return {name: value for name, value in shared.items() if name.lower() not in own} | own

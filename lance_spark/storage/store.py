@@ -24,7 +24,7 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
-from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names, options_of_base
+from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names, is_of_base, options_of_base
 from lance_spark.storage.remote import client_errors, remote_files
 from lance_spark.storage.secrets import redacted
 from lance_spark.storage.vended import VendedOptions
@@ -119,6 +119,8 @@ class Store:
 
         It is the base path with the id `base_id`, if any, whose options `base_<id>.<name>` replace the others.
         """
+        if base_id is not None and not any(is_of_base(name) for name in self._options):
+            base_id = None
         there = Store(uri, self._given, vended=self._vended, base_id=base_id)
         if there.location.kind == "file" and f"{there.uri}/".startswith(f"{self._top.rstrip('/')}/"):
             there._top = self._top

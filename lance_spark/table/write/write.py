@@ -62,7 +62,9 @@ from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
 from lance_spark.table.write.target import Mode, WriteTarget
 
-_OLD_FORMAT = "; migrate the table first: Dataset.migrate, CALL lance.system.migrate or lance-spark migrate"
+_OLD_FORMAT = (
+    "; migrate the table first (Dataset.migrate, CALL lance.system.migrate or lance-spark migrate); overwriting it is possible, too"
+)
 
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
