@@ -11,7 +11,7 @@ from numbers import Integral
 
 from lance_spark.errors import InvalidOptionError, check_at_least, check_texts, check_type
 from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
-from lance_spark.options.field import NotWith, option, options_of
+from lance_spark.options.field import option, options_of
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.versions.history import COMMIT_MESSAGE
 from lance_spark.table.write.bases import DatasetBasePath, Targets, given_bases
@@ -123,7 +123,6 @@ class WriteOptions:
         "The base paths that get the new data files in turn: names or paths, separated by commas or as a JSON list; "
         "`.` is the table's own folder.",
         use=("new table", "later writes"),
-        not_with=(NotWith(("target_all_bases",)),),
     )
     target_all_bases: bool | None = option(
         None,
