@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.bases import Folder, Targets, folders_of
@@ -33,11 +33,12 @@ class Places:
         locations = snapshot.locations
         if targets:
             return cls({folder.base_id: folder for folder in targets.folders(locations, snapshot.root)}, moves=True)
-        kept: list[int | None] = [None]
+        kept = list(folders_of([None], locations, snapshot.root))
         for base in locations.base_paths:
-            with contextlib.suppress(UnsupportedFeatureError):  # whoever reads the files there says why
-                kept += [] if locations.is_table(base) else [base.id]
-        return cls({folder.base_id: folder for folder in folders_of(kept, locations, snapshot.root)})
+            # Nothing is written where it cannot be told, and whoever reads files there says why.
+            with contextlib.suppress(UnsupportedFeatureError, CorruptFileError, StorageError):
+                kept += folders_of([] if locations.is_table(base) else [base.id], locations, snapshot.root)
+        return cls({folder.base_id: folder for folder in kept})
 
     def base_of(self, fragment: Fragment) -> int | None:
         """The base path at which the rows of a fragment stay. Columns that were added later may be elsewhere."""

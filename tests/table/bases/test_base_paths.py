@@ -251,6 +251,14 @@ def test_a_compaction_moves_what_is_elsewhere(places: Places, target: list[str])
     assert table.optimize.compact_files(target_rows_per_fragment=6, target_bases=target).version == table.version
 
 
+def test_a_compaction_does_not_need_base_paths_that_have_no_files(places: Places) -> None:
+    places.ours(max_rows_per_file=2, target_bases=[PLAIN])
+    lance.dataset(places.uri).add_bases([Theirs("not/absolute", "relative"), Theirs("s3://elsewhere/x", "away", is_dataset_root=True)])
+    table = Dataset.open(places.uri).optimize.compact_files()
+    assert (base_ids(table), rows_of(table)) == ([1], ROWS)
+    assert table.verify().ok
+
+
 # --- cleanup: a base path may be shared
 
 
