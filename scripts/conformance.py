@@ -29,7 +29,8 @@ TABLE: Mapping[str, str | None] = {
     "Data Evolution": None,
     "Data Files": None,
     "Deletion Files": None,
-    "Storage Layout": None,
+    "Storage Layout": "A cleanup removes files at base paths if this package wrote them for the table; pylance removes none there. A "
+    "compaction leaves rows at their base path, unless it is asked to move them; that of pylance moves them to the table's own folder.",
     "Transactions": None,
     "Row Lineage": None,
     "Indices": None,
@@ -98,7 +99,7 @@ FORMAT: Mapping[str, str | None] = {
     "(a table of them is migrated to 2.2); those of 2.x have none.",
     "Move-Stable Row IDs": None,
     "Assigning row ids": None,
-    "Row ID sequences": None,
+    "Row ID sequences": "Sequences of any size are written into the manifest: pylance opens no table whose row ids are in a file.",
     "Row ID index": None,
 }
 DOCUMENTS: Mapping[str, Mapping[str, str | None]] = {
