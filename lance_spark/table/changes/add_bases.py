@@ -18,6 +18,6 @@ def add_bases(snapshot: Snapshot, bases: Sequence[DatasetBasePath], noted: Mappi
     latest, given = reopened(snapshot), given_bases(bases)
     if not given:
         raise InvalidOptionError("give at least one base path")
-    added = new_bases(latest.store, given, latest.manifest.base_paths)
+    added = new_bases(latest.root, given, latest.manifest.base_paths)
     transaction = Transaction(latest.version, UpdateBases(added), properties=dict(noted))
     return commit(latest.store, transaction, base=latest)
