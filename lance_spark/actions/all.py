@@ -13,6 +13,7 @@ from lance_spark.actions import (
     compact,
     connector,
     constraints,
+    elsewhere,
     iceberg,
     indexes,
     log,
@@ -26,5 +27,5 @@ from lance_spark.actions.action import Action
 
 OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, bases, migrate, log, report)
 """The families in the order of the pages of the documentation."""
-ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg) for action in family.ACTIONS}
+ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg, elsewhere) for action in family.ACTIONS}
 """All operations by name."""
