@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
+from lance_spark.actions import connector, elsewhere, iceberg
 from lance_spark.actions.action import Action, Door, Job
 from lance_spark.actions.all import ACTIONS, OWN
 from lance_spark.cli import operations
@@ -172,6 +173,12 @@ def test_every_difference_has_a_reason() -> None:
         needed = [p.is_required for p in action.parameters]
         assert needed == sorted(needed, reverse=True), "parameters that are needed come first"
     assert not {name for _, name in NO_METHOD} - {*ACTIONS}
+
+
+def test_no_two_operations_have_one_name() -> None:
+    families = (*OWN, connector, iceberg, elsewhere)
+    names = [action.name for family in families for action in family.ACTIONS]
+    assert sorted(names) == sorted(ACTIONS)
 
 
 def test_every_operation_is_compared_at_its_doors() -> None:
