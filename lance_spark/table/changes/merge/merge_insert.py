@@ -176,6 +176,7 @@ class MergeInsertBuilder(Generic[Result]):
     snapshot: Snapshot
     merge: MergeInsert
     result: Callable[[RowChanges], Result]
+    options: WriteOptions = NO_OPTIONS
 
     def __repr__(self) -> str:
         return f"MergeInsertBuilder({self.snapshot.store.uri!r}, on={list(self.merge.on)!r})"
@@ -212,12 +213,20 @@ class MergeInsertBuilder(Generic[Result]):
         """
         return self._with(delete_by_source=expr or "")
 
+    def target_bases(self, bases: Sequence[str]) -> MergeInsertBuilder[Result]:
+        """Write the new data files to these base paths in turn, which are names or paths; see `Dataset.write`."""
+        return replace(self, options=replace(self.options, target_bases=bases))
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder[Result]:
+        """Write the new data files to all base paths in turn, after the table's own folder if that is included."""
+        return replace(self, options=replace(self.options, target_all_bases=include_primary))
+
     def execute(self, data: Data) -> Result:
         """Merge the rows, which are kept in memory.
 
         Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError; see `when_matched_fail`.
         """
-        return self.result(merge_insert(self.snapshot, self.merge, read_all(data), NO_OPTIONS))
+        return self.result(merge_insert(self.snapshot, self.merge, read_all(data), self.options))
 
     def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:
         return replace(self, merge=replace(self.merge, **changes))
