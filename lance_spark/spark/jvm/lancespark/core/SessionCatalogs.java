@@ -24,11 +24,9 @@ public final class SessionCatalogs {
   private Object call(String name, Object[] arguments) {
     try {
       return SparkInternals.callIfThere(manager, name, arguments);
-    } catch (InvocationTargetException e) {
-      Platform.throwException(e.getCause());
     } catch (Exception e) {
-      Platform.throwException(e);
+      Platform.throwException(e instanceof InvocationTargetException ? e.getCause() : (Throwable) e);
+      return null;
     }
-    return null;
   }
 }
