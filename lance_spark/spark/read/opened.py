@@ -118,9 +118,9 @@ class OpenedNamespace:
         return partial(_namespace_again, self.version.root, self.version.version, self.identity)
 
     def check(self, plan: ScanPlan) -> None:
-        from lance_spark.namespace.partitioned.scan import check_no_row_columns
+        from lance_spark.namespace.partitioned.scan import check_row_columns
 
-        check_no_row_columns(plan, self.version)
+        check_row_columns(plan, self.version)
 
     def tasks(self, plan: ScanPlan, with_log: bool = True) -> Tasks:
         from lance_spark.namespace.partitioned.scan import plan_partitioned

@@ -167,14 +167,16 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
         keep_empty = intent.schema is not None
         gone = ((i, offsets_of(rows)) for i, rows in delta.left.items())
         removed = without_rows(snapshot, gone, updated, keep_empty)
+        operation: Operation
         if intent.schema is None:
-            operation = _operation(delta, intent, tuple(updated), removed)
+            operation = operation_of(delta, intent, tuple(updated), removed)
         else:
             operation = merge_of(snapshot, intent.schema, delta.new_fragments, updated)
         return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
 
 
-def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], removed: tuple[int, ...]) -> Operation:
+def operation_of(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], removed: tuple[int, ...]) -> Delete | Update:
+    """The operation of a change that adds no columns: fragments are `updated`, which keep some rows, and `removed`."""
     if not delta.new_fragments and not intent.compacted:
         return Delete(updated, removed, intent.predicate)
     return Update(

@@ -31,20 +31,25 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
     """Update rows in this process. `values` are SQL expressions by column name; without `condition`, all rows are updated."""
 
     def plan(snapshot: Snapshot) -> RowPlan:
-        schema = with_row_columns(snapshot.manifest.schema)
-        predicate = None if condition is None else parse(condition, schema)
-        columns = [(_top_level(snapshot, name), text) for name, text in values.items()]
-        assigned = [column.name for column, _ in columns]
-        if len(set(assigned)) < len(assigned):
-            raise SchemaMismatchError(f"one column has two new values: {', '.join(map(repr, values))}")
-        formulas = {column.name: _assigned(parse_formula(text, schema, column=column.name), column) for column, text in columns}
-        check_formulas(snapshot, formulas)
-        return plan_update(Here(), snapshot, predicate, formulas)
+        predicate = None if condition is None else parse(condition, with_row_columns(snapshot.manifest.schema))
+        return plan_update(Here(), snapshot, predicate, formulas_of(snapshot, values))
 
     check_texts("updates", values, '{"v": "v + 1"}')
     if not values:
         raise ValueError("an update needs new values: {column: value}")
     return change_rows(snapshot, options, plan)
+
+
+def formulas_of(snapshot: Snapshot, values: Mapping[str, str]) -> dict[str, Formula]:
+    """The new values of columns, which are SQL text by name, as formulas by exact name. Raises SchemaMismatchError."""
+    schema = with_row_columns(snapshot.manifest.schema)
+    columns = [(_top_level(snapshot, name), text) for name, text in values.items()]
+    assigned = [column.name for column, _ in columns]
+    if len(set(assigned)) < len(assigned):
+        raise SchemaMismatchError(f"one column has two new values: {', '.join(map(repr, values))}")
+    formulas = {column.name: _assigned(parse_formula(text, schema, column=column.name), column) for column, text in columns}
+    check_formulas(snapshot, formulas)
+    return formulas
 
 
 def _top_level(snapshot: Snapshot, name: str) -> Field:

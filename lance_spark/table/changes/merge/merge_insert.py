@@ -23,7 +23,7 @@ from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
 from lance_spark.table.write.nested_values import lacks_fields
-from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import Data, read_all
 
 Result = TypeVar("Result")
@@ -47,6 +47,12 @@ class MergeInsert:
 
 def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> RowChanges:
     """Merge the rows of `source`. Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError."""
+    check_actions(merge)
+    return change_rows(snapshot, options, partial(_plan, merge, source))
+
+
+def check_actions(merge: MergeInsert) -> None:
+    """Raise ValueError for a merge without an action, or with two of matched rows, and TypeError for keys that are no names."""
     if merge.update + merge.delete + merge.fail > 1:
         raise ValueError("matched rows can be updated, be deleted, or be an error: call only one when_matched_... method")
     for name in merge.on:
@@ -54,10 +60,32 @@ def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, optio
     if not (merge.update or merge.delete or merge.fail or merge.insert or merge.delete_by_source is not None):
         raise ValueError("the merge has no action; call at least one when_... method")
 
-    return change_rows(snapshot, options, partial(_plan, merge, source))
+
+@dataclass(frozen=True)
+class Prepared:
+    """A merge for a table: its `rows`, the names of its `keys`, the columns that updates assign, and the primary key if that is named."""
+
+    rows: MergeRows
+    keys: tuple[str, ...]
+    assigned: tuple[str, ...]
+    primary_key: tuple[Field, ...]
 
 
 def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
+    schema, found = snapshot.manifest.schema, prepared(merge, source, snapshot)
+
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
+        try:
+            return merge_in_tasks(found.rows, snapshot, delta, Here(), plan_merge(found.rows, snapshot, Here.cores))
+        except AmbiguousMergeError as e:
+            raise ambiguous_row(e.address, snapshot, found.keys) from e
+
+    intent = Intent(assigned=assigned_ids(schema, found.assigned))
+    return RowPlan(DeltaPlan(snapshot, parts, intent, found.assigned, found.primary_key).write)
+
+
+def prepared(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> Prepared:
+    """The merge of the rows of `source` into a version. Raises SchemaMismatchError for rows that do not fit."""
     schema = snapshot.manifest.schema
     places = matched(source.column_names, schema.fields)
     names = {at: f.name for f, at in zip(schema.fields, places, strict=True)}
@@ -74,15 +102,8 @@ def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
     merged = MergeRows(pairing, tuple(_clauses(merge, rows.schema, schema)))
     assigned = tuple(rows.column_names)
     key = primary_key(schema) if merge.insert else ()
-
-    def parts(delta: DeltaTarget) -> list[DeltaPart]:
-        try:
-            return merge_in_tasks(merged, snapshot, delta, Here(), plan_merge(merged, snapshot, Here.cores))
-        except AmbiguousMergeError as e:
-            raise ambiguous_row(e.address, snapshot, keys) from e
-
     told = key if {f.name for f in key} <= {*keys} else ()
-    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, assigned)), assigned, told).write)
+    return Prepared(merged, keys, assigned, told)
 
 
 def _clauses(merge: MergeInsert, source: pa.Schema, table: Schema) -> Iterator[MergeClause]:
@@ -171,14 +192,14 @@ def key_names(snapshot: Snapshot, on: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class MergeInsertBuilder(Generic[Result]):
-    """A builder of a merge, with pylance's names."""
+    """A builder of a merge, with pylance's names. `run` merges rows as it says."""
 
-    snapshot: Snapshot
+    uri: str
     merge: MergeInsert
-    result: Callable[[RowChanges], Result]
+    run: Callable[[MergeInsert, pa.Table], Result]
 
     def __repr__(self) -> str:
-        return f"MergeInsertBuilder({self.snapshot.store.uri!r}, on={list(self.merge.on)!r})"
+        return f"MergeInsertBuilder({self.uri!r}, on={list(self.merge.on)!r})"
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder[Result]:
         """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`.
@@ -217,7 +238,7 @@ class MergeInsertBuilder(Generic[Result]):
 
         Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError; see `when_matched_fail`.
         """
-        return self.result(merge_insert(self.snapshot, self.merge, read_all(data), NO_OPTIONS))
+        return self.run(self.merge, read_all(data))
 
     def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:
         return replace(self, merge=replace(self.merge, **changes))
