@@ -17,7 +17,6 @@ from lance_spark.errors import (
     LanceError,
     SchemaMismatchError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
     wrong_arguments_as_options,
 )
@@ -33,7 +32,7 @@ from lance_spark.spark.protocol import FORMAT, Base, Command, Headed, Instructio
 from lance_spark.spark.read.column_lists import ColumnLists
 from lance_spark.spark.read.kind import Read, checked_reader
 from lance_spark.spark.read.kinds import Asked, read_of
-from lance_spark.spark.read.opened import Opened, OpenedTable, open_version
+from lance_spark.spark.read.opened import Opened, OpenedNamespace, OpenedTable, open_version
 from lance_spark.spark.read.reader import LanceReader
 from lance_spark.spark.read.request import Request
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
@@ -135,9 +134,13 @@ class LanceDataSource(Headed, DataSource):
         if self._based_on is not None:
             self._check_same_table(self._based_on)
         if self._command is not None:
+            if isinstance(self._opened, OpenedNamespace):
+                from lance_spark.spark.write.partitioned_row_level import partitioned_row_level_writer
+
+                return partitioned_row_level_writer(self._opened.version, options, self._command)
             from lance_spark.spark.write.row_level import row_level_writer
 
-            table = self._table_for("; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables")
+            table = self._table_for("")
             return row_level_writer(table, store_to_write(options), options, self._command, schema)
         return self._writer(schema, overwrite, options)
 
@@ -177,14 +180,9 @@ class LanceDataSource(Headed, DataSource):
         return writer_of(self._opened, schema, overwrite, options, replaced)
 
     def _check_same_table(self, base: Base) -> None:
-        gone = f"{store_of(self._options).uri}, version {base.version}, {DROPPED}; create the table again"
-        try:
-            table = self._table_for("")
-        except UnsupportedFeatureError as e:
-            raise VersionNotFoundError(gone) from e
-        if table is None:
-            raise VersionNotFoundError(gone)
-        check_continues(table, base.version, base.identity)
+        if self._opened is None:
+            raise VersionNotFoundError(f"{store_of(self._options).uri}, version {base.version}, {DROPPED}; create the table again")
+        check_continues(self._opened.numbered, base.version, base.identity)
 
     def _check_not_lost(self) -> None:
         """Raise TableNotFoundError if Spark's catalog has a table whose files were deleted."""

@@ -55,17 +55,21 @@ _CONNECTIONS = 8
 
 
 def commit_partitions(
-    target: PartitionedTarget, written: Iterable[WrittenPartition], replaced: Predicate | None = None
+    target: PartitionedTarget,
+    written: Iterable[WrittenPartition],
+    replaced: Predicate | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> PartitionedVersion:
     """Add the rows of `written` to the namespace in one new version. An append of no rows changes nothing.
 
-    `replaced` is the condition of the mode "replace". Raises CommitConflictError, InvalidOptionError for a condition that is true for only
-    a part of a partition, and CommitStateUnknownError. Only in the last case, the files must be kept.
+    `replaced` is the condition of the mode "replace"; `properties` (None: those of the options) are stored in the transaction.
+    Raises CommitConflictError, InvalidOptionError for a condition that is true for only a part of a partition, and
+    CommitStateUnknownError. Only in the last case, the files must be kept.
     """
     partitions = list(merged(written))
     if not partitions and target.mode in ("append", "dynamic"):
         return opened(target.root)
-    return _published(_Commit(target, partitions, replaced), target.options.noted)
+    return _published(_Commit(target, partitions, replaced), target.options.noted if properties is None else properties)
 
 
 def commit_changes(

@@ -44,6 +44,10 @@ class Opened(Protocol):
     def num_fragments(self) -> int | None:
         """The number of fragments; None if only tasks find them."""
 
+    @property
+    def numbered(self) -> Snapshot:
+        """The table with the number of the version: that of a namespace is `__manifest`."""
+
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         """What opens the same version again, in another process; the flag says that it is for a search."""
 
@@ -76,6 +80,10 @@ class OpenedTable:
     def num_fragments(self) -> int | None:
         return None if has_log(self.shape.manifest) else len(self.shape.manifest.lazy_fragments)
 
+    @property
+    def numbered(self) -> Snapshot:
+        return self.shape
+
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         return partial(_table_again, self.shape.store, self.shape.version, self.identity)
 
@@ -103,8 +111,7 @@ class OpenedNamespace:
 
     @property
     def header(self) -> Source:
-        # A row-level command, and a write by a view, refer to the version of a table.
-        return Source(0, "", PARTITIONED, 0)
+        return Source(self.version.version, self.identity, PARTITIONED, 0)
 
     @property
     def shape(self) -> Snapshot:
@@ -113,6 +120,11 @@ class OpenedNamespace:
     @property
     def identity(self) -> str:
         return self.version.identity
+
+    @property
+    def numbered(self) -> Snapshot:
+        assert self.version.manifest.snapshot is not None, "a namespace has a version"
+        return self.version.manifest.snapshot
 
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         return partial(_namespace_again, self.version.root, self.version.version, self.identity)
@@ -186,5 +198,7 @@ def open_version(options: ReadOptions, identity: str = "") -> Opened:
         if options.tag is not None or options.branch is not None:
             what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
             raise InvalidOptionError(f"{store.uri} {what}") from None
+        if identity:
+            check_identity(found, identity)
         return OpenedNamespace(with_flags(found, options.allow_other_stores, options.verify_checksums))
     return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums, mem_wal=options.mem_wal))

@@ -86,7 +86,7 @@ class RowLevelWriter(JobWriter):
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
-        return _message(clock, write_rows(self._target, map(_with_operation, clock.rows(iterator))))
+        return _message(clock, write_rows(self._target, map(with_operation, clock.rows(iterator))))
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -99,13 +99,13 @@ class RowLevelWriter(JobWriter):
                     raise no_message(count, len(messages))
                 parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
                 few = [pa.ipc.open_stream(m.rows) for m in messages if isinstance(m, FewRows) and m.rows]
-                parts += [write_rows(target, map(_with_operation, rows)) for rows in few]
+                parts += [write_rows(target, map(with_operation, rows)) for rows in few]
                 intent = Intent(self._command.condition, assigned_ids(target.write.schema, target.assigned))
                 plan = DeltaPlan(target.snapshot, lambda _: parts, intent, target.assigned, target.key, target.repeats)
                 written = plan.write(target.write)
                 written.commit({**self._noted, **noted(written.changes)})
         except CommitConflictError as e:
-            raise _conflict(self._command, target.version, e) from e
+            raise conflict(self._command, target.version, e) from e
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""
@@ -135,7 +135,7 @@ class FirstRowsWriter(JobWriter):
         return _message(clock, DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
 
     def _inserted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        batch = _with_operation(batch)
+        batch = with_operation(batch)
         rows = keep_rows(batch, pc.equal(batch.column(OPERATION), pa.scalar(INSERTED, pa.int32())))
         return rows.select([name for name in rows.schema.names if name not in _NOT_VALUES])
 
@@ -224,7 +224,7 @@ class ColumnsWriter(JobWriter):
                     by_fragment = {file.fragment_id: file for file in files}
                     commit_columns(self._snapshot, self._new, self._target.write.since, by_fragment, properties)
         except CommitConflictError as e:
-            raise _conflict(self._command, self._snapshot.version, e) from e
+            raise conflict(self._command, self._snapshot.version, e) from e
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""
@@ -265,7 +265,7 @@ def _message(clock: WriteClock, part: DeltaPart) -> RowLevelMessage:
     return RowLevelMessage(report, part)
 
 
-def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
+def with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The delta rows of a batch, whose operation has a name of Spark's. It leaves out the operation if a MERGE only inserts rows."""
     names = batch.schema.names
     if ROW_OPERATION in names:
@@ -286,6 +286,7 @@ def row_level_writer(snapshot: Snapshot | None, store: Store, options: SparkWrit
     return RowLevelWriter(snapshot, options, command)
 
 
-def _conflict(command: Command, version: int, error: CommitConflictError) -> CommitConflictError:
+def conflict(command: Command, version: int, error: CommitConflictError) -> CommitConflictError:
+    """The error for a command that another writer has overtaken."""
     text = str(error).replace("run the operation again", "run the statement again")
     return CommitConflictError(f"{command.kind} based on version {version} was not committed: {text}", retryable=error.retryable)
