@@ -115,7 +115,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     def toDF(self) -> DataFrame:
         """The rows of the current latest version."""
-        return self._target.rows(self._target.latest(), addressed=False)
+        return self._target.rows(self._target.current(), addressed=False)
 
     def changes(
         self, begin: int, end: int | None = None, *, columns: Sequence[str] | None = None, filter: str | None = None, net: bool = False

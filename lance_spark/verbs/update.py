@@ -29,7 +29,12 @@ def update(target: Target, condition: Condition | None, values: Mapping[str, Con
     check_type("set", values, Mapping, 'a mapping such as {"v": "v + 1"}')
     if not values:
         raise ValueError("an update needs new values: set={column: value}")
-    return change_rows(target.latest(), options, partial(_plan, target, condition, values))
+    current = target.current()
+    if not isinstance(current, Snapshot):
+        from lance_spark.verbs import partitioned
+
+        return partitioned.update(target, current, condition, values, options)
+    return change_rows(current, options, partial(_plan, target, condition, values))
 
 
 def update_columns(target: Target, df: DataFrame, on: Sequence[str], options: WriteOptions) -> RowChanges:

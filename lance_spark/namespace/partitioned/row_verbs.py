@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, check_texts
+from lance_spark.errors import AmbiguousMergeError, CommitConflictError, check_texts
 from lance_spark.namespace.manifest_table import ManifestTable, change
 from lance_spark.namespace.partitioned.changes import ChangePart, ChangeTarget, begin_changes, write_changes
 from lance_spark.namespace.partitioned.commit import commit_changes
@@ -17,7 +18,7 @@ from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.predicate import Formula, Predicate, parse
 from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
 from lance_spark.table.changes.merge.merge_insert import MergeInsert, check_actions, prepared
-from lance_spark.table.changes.merge.rows import Table, delta_rows, merge_plan
+from lance_spark.table.changes.merge.rows import Table, ambiguous_values, delta_rows, merge_plan
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.row_tasks import delta_rows as rows_of_scan
 from lance_spark.table.changes.update import formulas_of
@@ -78,6 +79,12 @@ def committed(target: ChangeTarget, parts: Sequence[ChangePart], options: WriteO
     return commit_changes(target, parts, options.noted, has_keys=has_keys)
 
 
+def ambiguous(error: AmbiguousMergeError, version: PartitionedVersion, keys: Sequence[str]) -> AmbiguousMergeError:
+    """The error for a row that several rows of the source of a merge change, with its values in these columns."""
+    values = LeafRows(version).at(np.array([error.address], np.uint64), keys).to_pylist()[0] if keys else {}
+    return ambiguous_values(error.address, str(version), values)
+
+
 def delete(version: PartitionedVersion, predicate: str, options: WriteOptions) -> RowChanges:
     """Delete the rows that satisfy `predicate`, a Spark SQL condition."""
 
@@ -113,7 +120,10 @@ def merge_insert(version: PartitionedVersion, merge: MergeInsert, source: pa.Tab
         rows = LeafRows(latest)
         table = Table(rows.shape, rows.at)
         tasks = plan_partitioned(latest, merge_plan(found.rows))
-        part = write_changes(target, delta_rows(found.rows, table, tasks))
+        try:
+            part = write_changes(target, delta_rows(found.rows, table, tasks))
+        except AmbiguousMergeError as e:
+            raise ambiguous(e, latest, found.keys) from e
         return committed(target, [part], options, has_keys=bool(found.primary_key))
 
     check_actions(merge)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.errors import AnalysisException
@@ -61,6 +62,30 @@ def _matching_rows(merge: Merge, stack: ExitStack, snapshot: Snapshot) -> DataFr
 
 def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     """The plan for these rows of the table."""
+    old, delta_rows = snapshot.manifest.schema, rows_of_join(merge, snapshot, target)
+    schema, updated = delta_rows.schema, delta_rows.updated
+
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
+        try:
+            return write_delta(delta_rows.rows, in_zone(merge.target.spark, delta))
+        except AmbiguousMergeError as e:
+            raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
+
+    intent = Intent(assigned=assigned_ids(schema, updated), schema=schema if schema != old else None)
+    return RowPlan(DeltaPlan(snapshot, parts, intent, updated, key_of(merge, schema), merge.may_repeat_deletes).write)
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The delta rows of a merge, in the order in which they are written. `schema` is the table's after it, `updated` are assigned."""
+
+    rows: DataFrame
+    schema: Schema
+    updated: tuple[str, ...]
+
+
+def rows_of_join(merge: Merge, snapshot: Snapshot, target: DataFrame) -> JoinedRows:
+    """The delta rows for these rows of the table, which has the columns of `snapshot`."""
     old, schema = snapshot.manifest.schema, _schema(merge, snapshot)
     added = {f.name for f in schema.fields[len(old.fields) :]}
     joined = _joined(merge, target)
@@ -79,23 +104,7 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     )
     # Writers read the other columns of updated rows by fragment and in order.
     ordered = rows.repartition(F.coalesce(F.shiftright(ROW_ADDRESS, 32), _GROUP)).drop(_GROUP).sortWithinPartitions(ROW_ADDRESS)
-
-    def parts(delta: DeltaTarget) -> list[DeltaPart]:
-        try:
-            return write_delta(ordered, in_zone(merge.target.spark, delta))
-        except AmbiguousMergeError as e:
-            raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
-
-    return RowPlan(
-        DeltaPlan(
-            snapshot,
-            parts,
-            Intent(assigned=assigned_ids(schema, sorted(updated)), schema=schema if schema != old else None),
-            tuple(sorted(updated)),
-            key_of(merge, schema),
-            merge.may_repeat_deletes,
-        ).write
-    )
+    return JoinedRows(ordered, schema, tuple(sorted(updated)))
 
 
 def _schema(merge: Merge, snapshot: Snapshot) -> Schema:

@@ -39,8 +39,13 @@ def merge(merge: Merge, options: WriteOptions) -> RowChanges:
     if merge.target.alias is None:
         # Columns of the table and of the source must be distinguishable.
         merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
+    current = merge.target.current()
+    if not isinstance(current, Snapshot):
+        from lance_spark.verbs import partitioned
+
+        return partitioned.merge(merge, current, options)
     with ExitStack() as stack:
-        return change_rows(merge.target.latest(), options, partial(_plan, merge, stack, cache(partial(collected, merge.source))))
+        return change_rows(current, options, partial(_plan, merge, stack, cache(partial(collected, merge.source))))
 
 
 def _plan(merge: Merge, stack: ExitStack, source: Callable[[tuple[str, ...]], pa.RecordBatch | None], snapshot: Snapshot) -> RowPlan:

@@ -162,12 +162,18 @@ def table_bytes(snapshot: Snapshot) -> int:
 
 def ambiguous_row(address: int, snapshot: Snapshot, keys: Sequence[str]) -> AmbiguousMergeError:
     """The error for a row of the table that several rows of the source change, with its values in these columns."""
-    row = f"row at address {address}"
+    values: Mapping[str, object] = {}
     if keys:
         fields = snapshot.manifest.schema.select([quoted([name]) for name in keys])
         values = read_rows(snapshot, np.array([address], dtype=np.uint64), fields).to_pylist()[0]
-        row = "row with " + ", ".join(f"{name} = {value!r}" for name, value in values.items())
-    return AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the {row}", address)
+    return ambiguous_values(address, str(snapshot), values)
+
+
+def ambiguous_values(address: int, version: str, values: Mapping[str, object]) -> AmbiguousMergeError:
+    """The error for a row that several rows of the source change, with its values in some columns."""
+    named = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    row = f"row with {named}" if named else f"row at address {address}"
+    return AmbiguousMergeError(f"{version}: more than one row of the source changes the {row}", address)
 
 
 def plan_merge(merge: MergeRows, snapshot: Snapshot, cores: int) -> list[ScanTask]:
