@@ -130,7 +130,7 @@ def _unite(target: ChangeTarget, base: PartitionedVersion, parts: Sequence[Chang
         changed[leaf.location] = start
         gone = ((i, offsets_of(offsets)) for i, offsets in delta.left.items())
         try:
-            removed = without_rows(snapshot, gone, updated)
+            removed = without_rows(snapshot, gone, updated, keep_empty=schema is not None)
         finally:
             changed[leaf.location] = replace(start, updated=tuple(updated))
         changed[leaf.location] = replace(start, updated=tuple(updated), removed=removed)

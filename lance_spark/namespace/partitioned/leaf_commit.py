@@ -65,7 +65,7 @@ def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fr
 class LeafChange:
     """A change of the rows of `read`, a version of a table: `delta` without new rows, and `schema` if the table needs new columns.
 
-    `updated` are the fragments that lose some rows, with their deletion files, and `removed` those that lose all.
+    `updated` are the fragments that lose rows, with their deletion files, and `removed` those that lose all, if there is no `schema`.
     """
 
     read: Snapshot
@@ -90,8 +90,10 @@ class LeafChange:
         if self.schema is None:
             return operation
         gone = operation.deleted_fragment_ids if isinstance(operation, Delete) else operation.removed_fragment_ids
-        merge = merge_of(base, self.schema, delta.new_fragments, operation.updated_fragments)
-        return replace(merge, fragments=tuple(f for f in merge.fragments if f.id not in gone))
+        if gone:  # a fragment without rows cannot be taken out together with new columns
+            what = f"the rows of fragment {gone[0]} were all deleted"
+            raise CommitConflictError(f"{base}: {what} by this and another writer; run the operation again", retryable=True)
+        return merge_of(base, self.schema, delta.new_fragments, operation.updated_fragments)
 
 
 def change(pinned: Snapshot, leaf_change: LeafChange, inserted: Sequence[Fragment], files: NewFiles) -> Snapshot:

@@ -14,8 +14,9 @@ from lance_spark.arrow.stream import ArrowStream
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
 from lance_spark.errors import check_type
-from lance_spark.namespace.partitioned import evolve, row_verbs
+from lance_spark.namespace.partitioned import evolve, feed, row_verbs
 from lance_spark.namespace.partitioned.commit import commit_partitions
+from lance_spark.namespace.partitioned.feed import PartitionedChanges
 from lance_spark.namespace.partitioned.maintenance import (
     PartitionedCleanup,
     PartitionedCompaction,
@@ -172,6 +173,14 @@ class PartitionedNamespace:
             plan = replace(plan, predicate=self.scan(filter=filter).plan.predicate)
         counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in task.read())
         return sum(number for batch in counts for number in batch)
+
+    def changes(self, begin: int, *, columns: Sequence[str] | None = None, filter: str | None = None) -> PartitionedChanges:
+        """The rows that were inserted, updated and deleted after the version `begin`, up to this one; as `Dataset.changes`.
+
+        `_commit_version` and `_commit_timestamp` are those of the namespace. A row that moved was deleted and inserted.
+        Raises UnsupportedFeatureError where the namespace names no version of a table, and VersionNotFoundError.
+        """
+        return feed.changes(self.snapshot, begin, ScanPlan(names(columns)), filter)
 
     def write(
         self, data: Data, mode: Literal["append", "overwrite", "dynamic"] = "append", *, replace_where: str | None = None, **options: Any

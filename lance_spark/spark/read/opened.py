@@ -177,14 +177,16 @@ def _namespace_again(store: Store, version: int, identity: str, options: ReadOpt
 
 def open_version(options: ReadOptions, identity: str = "") -> Opened:
     """Open the version of a table or of a partitioned namespace that the options choose; a table's had this `identity`, if it is given."""
-    store = store_of(options)
+    store, feed = store_of(options), options.feed
+    version = feed.ending_version if feed.changes else options.version
+    timestamp = feed.ending_timestamp if feed.changes else options.timestamp
     try:
         snapshot = open_snapshot(
             store,
-            version=options.feed.ending_version if options.feed.changes else options.version,
+            version=version,
             tag=options.tag,
             branch=options.branch,
-            timestamp=options.feed.ending_timestamp if options.feed.changes else options.timestamp,
+            timestamp=timestamp,
             allow_other_stores=options.allow_other_stores,
             identity=identity,
         )
@@ -192,7 +194,7 @@ def open_version(options: ReadOptions, identity: str = "") -> Opened:
         from lance_spark.namespace.partitioned.root import open_partitioned, with_flags
 
         # A tag is looked for before the versions are.
-        found = open_partitioned(store, options.version, options.timestamp)
+        found = open_partitioned(store, version, timestamp)
         if found is None:
             raise
         if options.tag is not None or options.branch is not None:
