@@ -36,7 +36,7 @@ class Addresses:
         return max(self.tables - 1, 0).bit_length()
 
     @property
-    def _shift(self) -> int:
+    def shift(self) -> int:
         """The lowest bit of the number of the table."""
         return _BITS - self._table_bits
 
@@ -46,17 +46,17 @@ class Addresses:
         Raises UnsupportedFeatureError if the ids of its fragments need bits of the number of the table.
         """
         highest = int(table.manifest.lazy_fragments.ids.max(initial=0))
-        if highest >> (self._shift - _OFFSET_BITS):
+        if highest >> (self.shift - _OFFSET_BITS):
             raise UnsupportedFeatureError(
                 f"{table}: the rows of fragment {highest} have no addresses in a namespace of {self.tables} tables; "
                 "change the rows of this table on its own"
             )
-        return number << self._shift
+        return number << self.shift
 
     def by_table(self, addresses: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """For each table: its number, the positions of its addresses, ascending, and these addresses within the table."""
-        numbers = addresses >> np.uint64(self._shift)
-        within = addresses & np.uint64((1 << self._shift) - 1)
+        numbers = addresses >> np.uint64(self.shift)
+        within = addresses & np.uint64((1 << self.shift) - 1)
         for number in np.unique(numbers).tolist():
             positions = np.flatnonzero(numbers == number)
             yield number, positions, within[positions]

@@ -24,6 +24,7 @@ from lance_spark.namespace.partitioned.maintenance import (
     cleanup,
     compact,
     verify_partitioned,
+    with_rows_for,
 )
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
 from lance_spark.namespace.partitioned.scan import plan_partitioned
@@ -226,9 +227,16 @@ class PartitionedNamespace:
     def _after(self, changes: RowChanges) -> PartitionedNamespace:
         return self._changed(opened(self.snapshot.root, changes.version))
 
-    def compact(self, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> PartitionedCompaction:
-        """Compact the tables whose fragments are small or have many deleted rows, in one new version of the namespace."""
-        return compact(self.snapshot.root, replace(COMPACTION, target_rows_per_fragment=target_rows_per_fragment))
+    def compact(
+        self, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment, *, where: str | None = None
+    ) -> PartitionedCompaction:
+        """Compact the tables whose fragments are small or have many deleted rows, in one new version of the namespace.
+
+        With `where`, a Spark SQL condition, only those with a row for which it is true.
+        """
+        latest = with_flags(opened(self.snapshot.root), self.snapshot.allow_other_stores, self.snapshot.verify_checksums)
+        options = replace(COMPACTION, target_rows_per_fragment=target_rows_per_fragment)
+        return compact(latest, options, None if where is None else with_rows_for(latest, where))
 
     def cleanup_old_versions(
         self,

@@ -46,6 +46,7 @@ class StatementText {
     if (first.equals("OPTIMIZE") || first.equals("VACUUM")) return hasName(1) || hasPath(1);
     if (first.equals("RESTORE")) return hasName(second.equals("TABLE") && !is(2, "TO") ? 2 : 1) && is(rest, "TO");
     if (first.startsWith("DESC")) return ABOUT.contains(second) && (hasName(2) || hasPath(2));
+    if (first.equals("SHOW") && second.equals("PARTITIONS")) return hasName(2) || hasPath(2);
     if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
     if (first.equals("REPLACE")) return hasName(1) && is(rest, "WHERE");
     if (second.equals("INDEX") && (first.equals("CREATE") || first.equals("DROP"))) return isIndexOn();
