@@ -51,6 +51,11 @@ class Place:
         return f"spark_catalog.default.{self.name}"
 
     @property
+    def by_path(self) -> str:
+        """The path in the SQL catalog, also of a partitioned namespace."""
+        return f"{CATALOG}.`{self.uri}`"
+
+    @property
     def view(self) -> str:
         """A view of the path."""
         self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {self.name}_seen USING lance OPTIONS (path '{self.uri}')")
@@ -165,8 +170,8 @@ def _schema(place: Place) -> pa.Schema:
     return Dataset.open(place.uri).schema
 
 
-def _merge_insert(place: Place, rows: pa.Table) -> None:
-    Dataset.open(place.uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+def _merge_insert(place: Place, rows: pa.Table, kind: type[Dataset | PartitionedNamespace] = Dataset) -> None:
+    kind.open(place.uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
 def _stream(place: Place, rows: pa.Table) -> Any:
@@ -361,6 +366,33 @@ DOORS: tuple[Door, ...] = (
         spark=False,
         partitioned=True,
         public=("PartitionedNamespace.write",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.merge_insert inserts",
+        "inserted",
+        lambda p, rows: _merge_insert(p, rows, PartitionedNamespace),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.merge_insert",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.merge_insert updates",
+        "updated",
+        lambda p, rows: _merge_insert(p, rows, PartitionedNamespace),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.merge_insert",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.update",
+        "updated",
+        lambda p, rows: PartitionedNamespace.open(p.uri).update(_assigned(rows), f"id = {OLD}"),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.update",),
         without=OF_PARTITIONS,
     ),
     Door("Dataset.merge_insert inserts", "inserted", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
@@ -638,6 +670,46 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}"),
         public=("RowLevelWriter",),
     ),
+    Door(
+        "MERGE inserts into a partitioned namespace",
+        "inserted",
+        lambda p, rows: _merged(p.by_path, p, rows),
+        partitioned=True,
+        public=("PartitionedRowLevelWriter",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "MERGE updates a partitioned namespace",
+        "updated",
+        lambda p, rows: _merged(p.by_path, p, rows),
+        partitioned=True,
+        public=("PartitionedRowLevelWriter",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "UPDATE of a partitioned namespace",
+        "updated",
+        lambda p, rows: p.spark.sql(f"UPDATE {p.by_path} SET {_settings(rows)} WHERE id = {OLD}"),
+        partitioned=True,
+        public=("PartitionedRowLevelWriter",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "LanceTable.merge inserts into a partitioned namespace",
+        "inserted",
+        lambda p, rows: _merge_of_table(p, rows, False),
+        partitioned=True,
+        public=("LanceTable.merge",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "LanceTable.update of a partitioned namespace",
+        "updated",
+        lambda p, rows: p.table.update(f"id = {OLD}", _assigned(rows)),
+        partitioned=True,
+        public=("LanceTable.update",),
+        without=OF_PARTITIONS,
+    ),
     Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False), public=("LanceTable.merge",)),
     Door("LanceTable.merge inserts by a join", "inserted", lambda p, rows: _merge_of_table(p, rows, True), public=("LanceTable.merge",)),
     Door("LanceTable.merge inserts by two clauses", "inserted", _inserted_by_two_clauses, public=("LanceTable.merge",)),
@@ -727,7 +799,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             ),
             *(
                 f"PartitionedNamespace.{name}"
-                for name in ("count_rows", "open", "partitions", "scan", "schema", "spec", "specs", "uri", "verify", "version")
+                for name in ("changes", "count_rows", "open", "partitions", "scan", "schema", "spec", "specs", "uri", "verify", "version")
             ),
             *(f"lance_spark.{name}" for name in ("catalog", "enable", "lance_udf", "last_change", "namespace")),
         }
@@ -759,7 +831,9 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
             "Dataset.migrate_manifest_paths_v2",
+            "PartitionedNamespace.delete",
             "PartitionedNamespace.drop_column",
+            "PartitionedTruncationWriter",
             "lance_spark.create_partitioned_namespace",
             "TruncationWriter",
         }
