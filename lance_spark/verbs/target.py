@@ -106,6 +106,17 @@ class Target:
             return with_flags(found, others, verifies)
         return replace(opened, verify_checksums=verifies)
 
+    def _at(self, version: int | None) -> Snapshot | PartitionedVersion:
+        """A version of the table, or of the partitioned namespace; None: the latest."""
+        current = self.current()
+        if version is None:
+            return current
+        if isinstance(current, Snapshot):
+            return reopened(current, version)
+        from lance_spark.namespace.partitioned.root import opened, with_flags
+
+        return with_flags(opened(current.root, version), current.allow_other_stores, current.verify_checksums)
+
     def latest(self) -> Snapshot:
         """The latest version of the table. Raises UnsupportedFeatureError for a partitioned namespace."""
         current = self.current()
@@ -139,10 +150,14 @@ class Target:
 
     def changes(self, begin: int, end: int | None, *, columns: Sequence[str] | None, filter: str | None, net: bool) -> DataFrame:
         """The changes after the version `begin`, up to `end` (None: the latest)."""
-        latest = self.latest()
-        last = latest if end is None else reopened(latest, end)
-        plan = ScanPlan(names(columns), blob_handling="bytes")
-        feed(last, plan, filter, begin, FeedOptions(net=net))  # raises errors of the arguments here
+        last, plan = self._at(end), ScanPlan(names(columns), blob_handling="bytes")
+        # This raises errors of the arguments here.
+        if isinstance(last, Snapshot):
+            feed(last, plan, filter, begin, FeedOptions(net=net))
+        else:
+            from lance_spark.namespace.partitioned.feed import changes
+
+            changes(last, begin, plan, filter, net=net)
         options = {**identified(self.options, last.identity), "readChangeFeed": "true", "netChanges": str(net).lower()}
         options |= {"startingVersion": str(begin + 1), "endingVersion": str(last.version)}
         options |= {} if columns is None else {"columns": json.dumps(list(columns))}

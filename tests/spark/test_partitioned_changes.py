@@ -122,3 +122,80 @@ def test_what_has_no_meaning_for_a_namespace_is_refused_by_name(spark: SparkSess
             refused()
     with pytest.raises(PySparkException, match="partitioned namespace"):
         spark.sql(f"DELETE FROM lance.`{uri}` WHERE _rowid = 3")
+
+
+@pytest.fixture
+def changed(spark: SparkSession, tmp_path: Path) -> PartitionedNamespace:
+    """A namespace of which some versions have other rows: 3, 4 and 5."""
+    namespace = PartitionedNamespace.create(tmp_path / "n", SCHEMA, ["c", ("bucket", "k", 2)]).write(rows(0, 6), stable_row_ids=True)
+    return namespace.update({"v": "v + 100"}, "id < 2").update({"c": "'it''s / new'"}, "id IN (1, 2)")
+
+
+def test_a_statement_and_an_option_read_an_older_version_of_all_tables(
+    spark_with_lake: SparkSession, changed: PartitionedNamespace
+) -> None:
+    spark, name = spark_with_lake, f"lance.`{changed.uri}`"
+    stamps = {row._commit_version: row._commit_timestamp for row in LanceTable.forPath(spark, changed.uri).changes(0).collect()}
+    for version in (3, 4, 5):
+        expected = content_of(PartitionedNamespace.open(changed.uri, version=version))
+        assert content(spark, f"{name} VERSION AS OF {version}") == expected
+        assert content(spark, f"{name} TIMESTAMP AS OF '{stamps[version].isoformat(' ')}'") == expected
+        read = spark.read.format("lance").option("version", version).load(changed.uri)
+        assert sorted((tuple(row) for row in read.collect()), key=repr) == expected
+    with pytest.raises(PySparkException, match="version|partitioned"):
+        spark.sql(f"UPDATE {name} VERSION AS OF 3 SET v = 0")
+
+
+def content_of(namespace: PartitionedNamespace) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in namespace.scan().to_table().to_pylist()), key=repr)
+
+
+def test_the_change_feed_of_spark_is_that_of_the_namespace(spark: SparkSession, changed: PartitionedNamespace) -> None:
+    told = ["id", "c", "v", "_change_type", "_commit_version"]
+    expected = sorted((tuple(row[name] for name in told) for row in changed.changes(3).to_table().to_pylist()), key=repr)
+    assert expected
+    feed = spark.read.format("lance").option("readChangeFeed", True).option("startingVersion", 4).load(changed.uri)
+    table = LanceTable.forPath(spark, changed.uri)
+    for frame in (feed, table.changes(3)):
+        assert sorted((tuple(row) for row in frame.select(*told).collect()), key=repr) == expected
+    some = feed.where("_change_type = 'insert'").select("id")
+    assert sorted(row.id for row in some.collect()) == [1, 2]
+    with pytest.raises(PySparkException, match="net changes of a partitioned namespace"):
+        feed = spark.read.format("lance").option("readChangeFeed", True).option("netChanges", True).option("startingVersion", 4)
+        feed.load(changed.uri).collect()
+
+
+@pytest.mark.spec("partitioned-namespace.md", "Partition Value Discovery")
+def test_partitions_specs_and_properties_are_shown(spark_with_lake: SparkSession, changed: PartitionedNamespace) -> None:
+    spark = spark_with_lake
+    changed.add_spec([("truncate", "c", 1)]).write(rows(20, 21))
+    expected = ["c=Aa/k_bucket=0", "c=ab/k_bucket=1", "c=it%27s %2F new/k_bucket=0", "c_truncate=a"]
+    for name in (f"lance.`{changed.uri}`", in_session(spark, changed.uri), as_view(spark, changed.uri)):
+        shown = [row.partition for row in spark.sql(f"SHOW PARTITIONS {name}").collect()]
+        assert shown == sorted(shown)
+        assert set(expected) <= set(shown), shown
+    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES lance.`{changed.uri}`").collect()}
+    assert properties["partition_spec_v1"] == "c, bucket[2] of k"
+    assert properties["partition_spec_v2"] == "truncate[1] of c"
+    described = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE EXTENDED lance.`{changed.uri}`").collect()}
+    assert "partition_spec_v1" in str(described)
+    with pytest.raises(PySparkException, match="lance tables have no partitions"):
+        Dataset.write(f"{changed.uri}t", rows(0, 1))
+        spark.sql(f"SHOW PARTITIONS lance.`{changed.uri}t`")
+
+
+def test_optimize_compacts_the_tables_that_a_condition_names(spark_with_lake: SparkSession, tmp_path: Path) -> None:
+    spark = spark_with_lake
+    uri = PartitionedNamespace.create(tmp_path / "n", SCHEMA, ["c"]).write(rows(0, 6)).write(rows(6, 12)).write(rows(12, 18)).uri
+    before = content(spark, f"lance.`{uri}`")
+    [one] = spark.sql(f"OPTIMIZE lance.`{uri}` WHERE id = 3").collect()
+    assert (one.fragments_removed, one.fragments_added) == (3, 1)
+    done = LanceTable.forPath(spark, uri).optimize().where("c IS NULL").executeCompaction()
+    assert (done.fragments_removed, done.fragments_added) == (3, 1)
+    [rest] = spark.sql(f"CALL lance.system.compact('{uri}')").collect()
+    assert (rest.fragments_removed, rest.fragments_added, rest.conflicts) == (3, 1, 0)
+    assert content(spark, f"lance.`{uri}`") == before
+    check(PartitionedNamespace.open(uri))
+    for refused in (f"OPTIMIZE lance.`{uri}` ZORDER BY (id)", f"VACUUM lance.`{uri}`", f"CALL lance.system.create_tag('{uri}', 'x')"):
+        with pytest.raises(PySparkException, match="partitioned namespace"):
+            spark.sql(refused)
