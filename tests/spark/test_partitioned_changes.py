@@ -142,7 +142,7 @@ def test_a_statement_and_an_option_read_an_older_version_of_all_tables(
         assert content(spark, f"{name} TIMESTAMP AS OF '{stamps[version].isoformat(' ')}'") == expected
         read = spark.read.format("lance").option("version", version).load(changed.uri)
         assert sorted((tuple(row) for row in read.collect()), key=repr) == expected
-    with pytest.raises(PySparkException, match="version|partitioned"):
+    with pytest.raises(PySparkException, match="VERSION"):
         spark.sql(f"UPDATE {name} VERSION AS OF 3 SET v = 0")
 
 
@@ -160,9 +160,9 @@ def test_the_change_feed_of_spark_is_that_of_the_namespace(spark: SparkSession, 
         assert sorted((tuple(row) for row in frame.select(*told).collect()), key=repr) == expected
     some = feed.where("_change_type = 'insert'").select("id")
     assert sorted(row.id for row in some.collect()) == [1, 2]
+    net = spark.read.format("lance").option("readChangeFeed", True).option("netChanges", True).option("startingVersion", 4)
     with pytest.raises(PySparkException, match="net changes of a partitioned namespace"):
-        feed = spark.read.format("lance").option("readChangeFeed", True).option("netChanges", True).option("startingVersion", 4)
-        feed.load(changed.uri).collect()
+        net.load(changed.uri)
 
 
 @pytest.mark.spec("partitioned-namespace.md", "Partition Value Discovery")
@@ -179,8 +179,8 @@ def test_partitions_specs_and_properties_are_shown(spark_with_lake: SparkSession
     assert properties["partition_spec_v2"] == "truncate[1] of c"
     described = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE EXTENDED lance.`{changed.uri}`").collect()}
     assert "partition_spec_v1" in str(described)
+    Dataset.write(f"{changed.uri}t", rows(0, 1))
     with pytest.raises(PySparkException, match="lance tables have no partitions"):
-        Dataset.write(f"{changed.uri}t", rows(0, 1))
         spark.sql(f"SHOW PARTITIONS lance.`{changed.uri}t`")
 
 

@@ -43,8 +43,10 @@ class Addresses:
     def first(self, number: int, table: Snapshot) -> int:
         """The address of the row 0 of the fragment 0 of a table.
 
-        Raises UnsupportedFeatureError if the ids of its fragments need bits of the number of the table.
+        Raises UnsupportedFeatureError if the ids of its fragments need bits of the number of the table, or are not unique.
         """
+        if len(table.manifest.lazy_fragments.shared_ids):
+            raise UnsupportedFeatureError(f"{table}: fragments share ids, so that rows have no addresses; compact the table on its own")
         highest = int(table.manifest.lazy_fragments.ids.max(initial=0))
         if highest >> (self.shift - _OFFSET_BITS):
             raise UnsupportedFeatureError(

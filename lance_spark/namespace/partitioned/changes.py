@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import AmbiguousMergeError, on_failure
+from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.namespace.partitioned.addresses import Addresses
 from lance_spark.namespace.partitioned.destinations import groups, keys
-from lance_spark.namespace.partitioned.leaves import Leaf, matched
+from lance_spark.namespace.partitioned.leaves import Leaf, leaves_of, matched, open_leaf
 from lance_spark.namespace.partitioned.root import PartitionedVersion, with_flags
 from lance_spark.namespace.partitioned.rows_at import LeafRows
 from lance_spark.namespace.partitioned.spec import FIELD_ID
@@ -121,10 +122,22 @@ def begin_changes(
             moves = True
     if inserts or moves:
         check_divides(version, version.spec)
+        options = _as_others(version, options)
     names = tuple(shape.names) if inserts or moves else tuple(assigned)
     rules = rules_of(shape, {})
     write = PartitionedTarget(version.root, version.version, version.spec.id, "append", names, options, rules, identity=version.identity)
     return ChangeTarget(write, tuple(assigned), repeats, version.allow_other_stores, version.verify_checksums)
+
+
+def _as_others(version: PartitionedVersion, options: WriteOptions) -> WriteOptions:
+    """The options for new tables: without others, they have the storage version and the stable row ids of the last table that is there."""
+    count = version.leaves.num_rows
+    last = open_leaf(version, leaves_of(version, version.leaves.slice(count - 1))[0]) if count else None
+    if last is None:
+        return options
+    known = last.manifest.data_format if last.manifest.data_format in WRITABLE else None
+    stable = options.stable_row_ids or last.manifest.has_stable_row_ids
+    return replace(options, data_storage_version=options.data_storage_version or known, stable_row_ids=stable)
 
 
 def write_changes(target: ChangeTarget, batches: Iterable[pa.RecordBatch]) -> ChangePart:
@@ -279,7 +292,8 @@ class _ChangeWriter:
 
 def _table(target: ChangeTarget, rows: LeafRows, number: int) -> _Table:
     leaf, snapshot = rows.table(number)
-    options = replace(target.write.options, txn_app_id=None, txn_version=None, storage_options={})
+    # Those of new tables do not matter here.
+    options = replace(target.write.options, stable_row_ids=False, txn_app_id=None, txn_version=None, storage_options={})
     names = target.write.names
     write = rewrite_target(snapshot, options, adds_rows=bool(names))
     write = replace(write, job=target.write.job, since=target.write.since)
