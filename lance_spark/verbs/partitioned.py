@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of a partitioned namespace: Spark finds the rows, the executors write them, and the driver commits once."""
+"""DELETE and UPDATE of a partitioned namespace: Spark finds the rows, the executors write them, and the driver commits once."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lance_spark.errors import AmbiguousMergeError, UnsupportedFeatureError
 from lance_spark.namespace.partitioned.changes import ChangeTarget, begin_changes, write_changes
 from lance_spark.namespace.partitioned.root import PartitionedVersion
-from lance_spark.namespace.partitioned.row_verbs import ambiguous, changed, committed
-from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, UPDATED
+from lance_spark.namespace.partitioned.row_verbs import changed, committed
+from lance_spark.table.changes.delta import DELETED, OPERATION, UPDATED
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.assignment import assignments
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic
 from lance_spark.verbs.job import write_partitions
-from lance_spark.verbs.merge.clauses import Merge, key_columns, key_of
-from lance_spark.verbs.merge.join import rows_of_join
 from lance_spark.verbs.target import Target
 
 
@@ -29,7 +26,7 @@ def delete(target: Target, version: PartitionedVersion, condition: Condition | N
 
     def plan(latest: PartitionedVersion) -> RowChanges:
         rows = _where(target, latest, condition).select(F.lit(DELETED).alias(OPERATION), target.address)
-        return _written(target, rows, begin_changes(latest, (), options), options)
+        return written(target, rows, begin_changes(latest, (), options), options)
 
     return changed(version, options, plan)
 
@@ -44,26 +41,7 @@ def update(
         new = assignments(chosen, latest.shape.manifest.schema, values, target.alias)
         columns = [value.alias(name) for name, value in new.items()]
         rows = chosen.select(F.lit(UPDATED).alias(OPERATION), target.address, *columns)
-        return _written(target, rows, begin_changes(latest, tuple(new), options), options)
-
-    return changed(version, options, plan)
-
-
-def merge(merge: Merge, version: PartitionedVersion, options: WriteOptions) -> RowChanges:
-    """Run the merge. Raises AmbiguousMergeError, which names the row, if two rows of the source change the same row."""
-    if merge.evolves:
-        what = "a merge adds no columns to it; call PartitionedNamespace.add_columns"
-        raise UnsupportedFeatureError(f"{version.root.uri} is a partitioned namespace: {what}")
-
-    def plan(latest: PartitionedVersion) -> RowChanges:
-        schema = latest.shape.manifest.schema
-        joined = rows_of_join(merge, latest.shape, merge.target.rows(latest))
-        inserts = any(clause.operation == INSERTED for clause in merge.clauses)
-        delta = begin_changes(latest, joined.updated, options, inserts=inserts, repeats=merge.may_repeat_deletes)
-        try:
-            return _written(merge.target, joined.rows, delta, options, has_keys=bool(key_of(merge, schema)))
-        except AmbiguousMergeError as e:
-            raise ambiguous(e, latest, key_columns(merge, schema)) from e
+        return written(target, rows, begin_changes(latest, tuple(new), options), options)
 
     return changed(version, options, plan)
 
@@ -74,7 +52,7 @@ def _where(target: Target, version: PartitionedVersion, condition: Condition | N
     return rows if condition is None else rows.where(as_column(condition))
 
 
-def _written(target: Target, rows: DataFrame, delta: ChangeTarget, options: WriteOptions, *, has_keys: bool = False) -> RowChanges:
+def written(target: Target, rows: DataFrame, delta: ChangeTarget, options: WriteOptions, *, has_keys: bool = False) -> RowChanges:
     """Write delta rows on the executors, and commit them."""
     rules = delta.write.rules.in_zone(target.spark.conf.get("spark.sql.session.timeZone") or "UTC")
     delta = replace(delta, write=replace(delta.write, rules=rules))

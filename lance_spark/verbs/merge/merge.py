@@ -41,9 +41,9 @@ def merge(merge: Merge, options: WriteOptions) -> RowChanges:
         merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
     current = merge.target.current()
     if not isinstance(current, Snapshot):
-        from lance_spark.verbs import partitioned
+        from lance_spark.verbs.merge.partitioned import merge_partitioned
 
-        return partitioned.merge(merge, current, options)
+        return merge_partitioned(merge, current, options)
     with ExitStack() as stack:
         return change_rows(current, options, partial(_plan, merge, stack, cache(partial(collected, merge.source))))
 
