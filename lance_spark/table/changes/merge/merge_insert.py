@@ -14,11 +14,10 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
-from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, ByKeys, Rows, columns_of
 from lance_spark.table.changes.merge.rows import MergeClause, MergeRows, ambiguous_row, column, merge_in_tasks, plan_merge
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
@@ -82,7 +81,7 @@ def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
             raise ambiguous_row(e.address, snapshot, keys) from e
 
     told = key if {f.name for f in key} <= {*keys} else ()
-    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, assigned)), assigned, told).write)
+    return RowPlan(DeltaPlan(snapshot, parts, assigned=assigned, key=told).write)
 
 
 def _clauses(merge: MergeInsert, source: pa.Schema, table: Schema) -> Iterator[MergeClause]:
