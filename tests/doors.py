@@ -90,8 +90,9 @@ class Place:
 class Door:
     """A way to write rows. `without` says which rules, or cases of rules, do not apply to it, and why.
 
-    `public` are the public methods and the writers of Spark that it stands for. An overwriting door leaves only the rows that it writes. A
-    partitioned one writes to a partitioned namespace, whose column `id` divides the rows. `declare` makes a table without a version.
+    `public` are the public methods and the kinds of writes of Spark that it stands for. An overwriting door leaves only the rows that it
+    writes. A partitioned one writes to a partitioned namespace, whose column `id` divides the rows. `declare` makes a table without a
+    version.
     """
 
     name: str
@@ -411,17 +412,17 @@ DOORS: tuple[Door, ...] = (
         spark=False,
         public=("Dataset.update",),
     ),
-    Door("save append", "inserted", _saved, public=("LanceWriter",)),
-    Door("save append of a new table", "created", _saved, without=NEW_BY_SPARK, public=("LanceWriter",)),
+    Door("save append", "inserted", _saved, public=("Rows",)),
+    Door("save append of a new table", "created", _saved, without=NEW_BY_SPARK, public=("Rows",)),
     Door(
         "save overwrite of the columns",
         "inserted",
         lambda p, rows: _saved(p, rows, "overwrite"),
         overwrites=True,
         without=REPLACED,
-        public=("LanceWriter",),
+        public=("Rows",),
     ),
-    Door("save append to partitions", "inserted", _saved, partitioned=True, without=OF_PARTITIONS, public=("PartitionedWriter",)),
+    Door("save append to partitions", "inserted", _saved, partitioned=True, without=OF_PARTITIONS, public=("Partitions",)),
     Door(
         "save overwrite of partitions",
         "inserted",
@@ -429,7 +430,7 @@ DOORS: tuple[Door, ...] = (
         partitioned=True,
         overwrites=True,
         without=OF_PARTITIONS,
-        public=("PartitionedWriter",),
+        public=("Partitions",),
     ),
     Door(
         "save replaceWhere of partitions",
@@ -437,7 +438,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _saved(p, rows, "overwrite", replaceWhere="id >= 2"),
         partitioned=True,
         without=OF_PARTITIONS,
-        public=("PartitionedWriter",),
+        public=("Partitions",),
     ),
     Door("insertInto the SQL catalog", "inserted", lambda p, rows: _insert_into(p.in_catalog, p, rows, False), without=BY_POSITION),
     Door(
@@ -462,7 +463,7 @@ DOORS: tuple[Door, ...] = (
         declare=_declared_in_session,
         overwrites=True,
         without=DECLARED_ONLY,
-        public=("LanceWriter",),
+        public=("Rows",),
     ),
     Door(
         "save append of first rows",
@@ -471,7 +472,7 @@ DOORS: tuple[Door, ...] = (
         declare=_declared_in_session,
         overwrites=True,
         without=DECLARED_ONLY,
-        public=("LanceWriter",),
+        public=("Rows",),
     ),
     Door(
         "MERGE of first rows",
@@ -480,7 +481,7 @@ DOORS: tuple[Door, ...] = (
         declare=_declared_in_session,
         overwrites=True,
         without=DECLARED_ONLY,
-        public=("FirstRowsWriter",),
+        public=("FirstRows",),
     ),
     Door("writeTo create", "created", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).create(), without=NEW_BY_SPARK),
     Door(
@@ -574,14 +575,14 @@ DOORS: tuple[Door, ...] = (
         "added",
         lambda p, rows: _columns_from(p.in_catalog, "ADD", p, rows),
         without=OF_VALUES,
-        public=("ColumnsWriter",),
+        public=("ColumnValues",),
     ),
     Door(
         "ADD COLUMNS FROM in the session catalog",
         "added",
         lambda p, rows: _columns_from(p.in_session, "ADD", p, rows),
         without=OF_VALUES,
-        public=("ColumnsWriter",),
+        public=("ColumnValues",),
     ),
     Door(
         "LanceTable.alterColumn",
@@ -616,7 +617,7 @@ DOORS: tuple[Door, ...] = (
         "lance_spark.write",
         "inserted",
         lambda p, rows: lance_spark.write(p.frame(rows), p.uri, mode="append"),
-        public=("lance_spark.write", "LanceWriter"),
+        public=("lance_spark.write", "Rows"),
     ),
     Door("INSERT in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows)),
     Door("INSERT OVERWRITE in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows, "OVERWRITE"), overwrites=True),
@@ -661,21 +662,21 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
     ),
-    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
+    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("Delta",)),
     Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows)),
-    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
+    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("Delta",)),
     Door(
         "UPDATE",
         "updated",
         lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}"),
-        public=("RowLevelWriter",),
+        public=("Delta",),
     ),
     Door(
         "MERGE inserts into a partitioned namespace",
         "inserted",
         lambda p, rows: _merged(p.by_path, p, rows),
         partitioned=True,
-        public=("PartitionedRowLevelWriter",),
+        public=("PartitionedDelta",),
         without=OF_PARTITIONS,
     ),
     Door(
@@ -683,7 +684,7 @@ DOORS: tuple[Door, ...] = (
         "updated",
         lambda p, rows: _merged(p.by_path, p, rows),
         partitioned=True,
-        public=("PartitionedRowLevelWriter",),
+        public=("PartitionedDelta",),
         without=OF_PARTITIONS,
     ),
     Door(
@@ -691,7 +692,7 @@ DOORS: tuple[Door, ...] = (
         "updated",
         lambda p, rows: p.spark.sql(f"UPDATE {p.by_path} SET {_settings(rows)} WHERE id = {OLD}"),
         partitioned=True,
-        public=("PartitionedRowLevelWriter",),
+        public=("PartitionedDelta",),
         without=OF_PARTITIONS,
     ),
     Door(
@@ -728,7 +729,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: p.table.updateColumns(p.frame(rows), "id"),
         public=("LanceTable.updateColumns",),
     ),
-    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows), public=("ColumnsWriter",)),
+    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows), public=("ColumnValues",)),
     Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}, public=("LanceTable.backfill",)),
     Door(
         "writeStream to a path",
@@ -833,9 +834,9 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             "Dataset.migrate_manifest_paths_v2",
             "PartitionedNamespace.delete",
             "PartitionedNamespace.drop_column",
-            "PartitionedTruncationWriter",
+            "PartitionedTruncation",
             "lance_spark.create_partitioned_namespace",
-            "TruncationWriter",
+            "Truncation",
         }
     ),
     "it writes rows of the table as they are": frozenset({"Dataset.optimize", "LanceTable.optimize", "PartitionedNamespace.compact"}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
@@ -21,18 +21,17 @@ from lance_spark.errors import (
     wrong_arguments_as_options,
 )
 from lance_spark.metadata.manifest import Manifest
-from lance_spark.predicate import conjunction, from_json
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.columns.types import of_json, promised, stored, to_spark
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import FORMAT, Base, Command, Headed, Instructions, Json, Source, of_user
 from lance_spark.spark.read.column_lists import ColumnLists
 from lance_spark.spark.read.kind import Read, checked_reader
 from lance_spark.spark.read.kinds import Asked, read_of
-from lance_spark.spark.read.opened import Opened, OpenedNamespace, OpenedTable, open_version
+from lance_spark.spark.read.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.read.reader import LanceReader
 from lance_spark.spark.read.request import Request
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
@@ -40,7 +39,7 @@ from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot
 
 if TYPE_CHECKING:
-    from lance_spark.spark.write.writer import LanceWriter
+    from lance_spark.spark.write.kinds import Given
 
 # Each function imports what only some reads and writes need: workers import this module often, and must start fast.
 
@@ -133,51 +132,35 @@ class LanceDataSource(Headed, DataSource):
         self._check_writable(options)
         if self._based_on is not None:
             self._check_same_table(self._based_on)
-        if self._command is not None:
-            if isinstance(self._opened, OpenedNamespace):
-                from lance_spark.spark.write.partitioned_row_level import partitioned_row_level_writer
+        from lance_spark.spark.write.kinds import write_of
+        from lance_spark.spark.write.writer import LanceWriter
 
-                return partitioned_row_level_writer(self._opened.version, options, self._command)
-            from lance_spark.spark.write.row_level import row_level_writer
-
-            table = self._table_for("")
-            return row_level_writer(table, store_to_write(options), options, self._command, schema)
-        return self._writer(schema, overwrite, options)
+        return LanceWriter(write_of(self._given(schema, overwrite, options)))
 
     @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of the batches of a stream; with `overwrite` (the output mode complete), each replaces the rows."""
-        from lance_spark.spark.write.stream_writer import LanceStreamWriter, stream_options
+        from lance_spark.spark.write.kinds import rows_of
+        from lance_spark.spark.write.stream import LanceStreamWriter, stream_options
 
         options = stream_options(self.options)
         if self._commits:
             return LanceStreamWriter(None)
         self._check_writable(options)
-        self._table_for("; write the stream with foreachBatch")
-        return LanceStreamWriter(cast("LanceWriter", self._writer(schema, overwrite, options)))
+        if self._opened is not None:
+            self._opened.table_for("; write the stream with foreachBatch")
+        return LanceStreamWriter(rows_of(self._given(schema, overwrite, options)))
+
+    def _given(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> Given:
+        from lance_spark.spark.write.kinds import Given
+
+        if self._command is None:
+            self._check_not_lost()
+        return Given(self._opened, schema, overwrite, options, self._command, self._overwritten)
 
     def _check_writable(self, options: SparkWriteOptions) -> None:
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
-
-    def _table_for(self, what: str) -> Snapshot | None:
-        """The table, if there is one. Raises UnsupportedFeatureError for a partitioned namespace, see `Opened`."""
-        return None if self._opened is None else self._opened.table_for(what)
-
-    def _writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> DataSourceWriter:
-        if self._opened is None:
-            from lance_spark.spark.write.writer import LanceWriter
-
-            self._check_not_lost()
-            return LanceWriter(store_to_write(options), schema, overwrite, options)
-        from lance_spark.spark.write.writers import writer_of
-
-        replaced = None
-        if self._overwritten is not None:
-            known = self._opened.shape.manifest.schema
-            conditions = [from_json(tree, known) for tree in self._overwritten]
-            replaced = conjunction(conditions) if conditions else None
-        return writer_of(self._opened, schema, overwrite, options, replaced)
 
     def _check_same_table(self, base: Base) -> None:
         if self._opened is None:

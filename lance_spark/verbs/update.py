@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from lance_spark.errors import SchemaMismatchError, check_type
 from lance_spark.schema.schema import quoted
 from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible
-from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED, Intent
+from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids, live_rows, plan_update, rows_by_fragment
+from lance_spark.table.changes.update import live_rows, plan_update, rows_by_fragment
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
@@ -59,8 +59,7 @@ def _plan(target: Target, condition: Condition | None, values: Mapping[str, Cond
             rows = _where(target.rows(snapshot, fragments=matched), condition).select(target.address, *columns)
             return RowPlan(InPlacePlan(snapshot, partial(write_in_order, rows), names).write)
     delta_rows = chosen.select(F.lit(UPDATED).alias(OPERATION), target.address, *columns)
-    intent = Intent(assigned=assigned_ids(snapshot.manifest.schema, names))
-    return RowPlan(DeltaPlan(snapshot, partial(write_delta, delta_rows), intent, names).write)
+    return RowPlan(DeltaPlan(snapshot, partial(write_delta, delta_rows), assigned=names).write)
 
 
 def _plan_columns(target: Target, df: DataFrame, on: Sequence[str], snapshot: Snapshot) -> RowPlan:

@@ -22,7 +22,7 @@ from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.build.old_writers import highest_fragment_id
-from lance_spark.table.changes.delta import Delta, Intent, operation_of
+from lance_spark.table.changes.delta import NO_INTENT, Delta, operation_of
 from lance_spark.table.commit.cleaned_up_versions import fits_by_name
 from lance_spark.table.commit.commit import commit, commit_next
 from lance_spark.table.commit.new_files import NewFiles
@@ -84,7 +84,7 @@ class LeafChange:
         if base.manifest.schema.fields[: len(base.manifest.schema.fields) if self.schema else count] != self.read.manifest.schema.fields:
             raise CommitConflictError(f"{base}: the columns of the table have changed; run the operation again", retryable=True)
         delta = replace(self.delta, inserted=tuple(inserted))
-        own = Transaction(self.read.version, operation_of(delta, Intent(assigned=self.assigned), self.updated, self.removed))
+        own = Transaction(self.read.version, operation_of(delta, NO_INTENT, self.updated, self.removed, self.assigned))
         operation = rebased(own, self.read, base).operation
         assert isinstance(operation, Delete | Update)
         if self.schema is None:

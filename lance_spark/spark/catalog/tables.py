@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
@@ -39,7 +38,7 @@ from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import carried
 from lance_spark.spark.read.opened import Opened, OpenedNamespace, open_version
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.write.writer import commit_empty
+from lance_spark.spark.write.rows import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.clones import dropping
 from lance_spark.table.versions.history import history
@@ -297,8 +296,8 @@ def replaced_store(catalog: Catalog, id: Id, definition: Definition) -> Store:
     return store
 
 
-def replaced_rows(store: Store, definition: Definition, options: SparkWriteOptions) -> pa.Schema | None:
-    """The columns of a table of which the option replaceWhere replaces some rows; None without this option.
+def replaced_in(store: Store, definition: Definition, options: SparkWriteOptions) -> Snapshot | None:
+    """The table in which the option replaceWhere replaces some rows; None without this option.
 
     Raises InvalidOptionError for what a write of rows cannot change.
     """
@@ -307,7 +306,7 @@ def replaced_rows(store: Store, definition: Definition, options: SparkWriteOptio
     if definition.config:
         what = ", ".join(sorted(definition.config))
         raise InvalidOptionError(f"the option replaceWhere replaces rows and keeps the table, so its properties ({what}) cannot be set")
-    return open_snapshot(store).manifest.schema.to_arrow()
+    return open_snapshot(store)
 
 
 def finish(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> None:

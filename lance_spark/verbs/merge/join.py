@@ -17,15 +17,13 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.schema.schema import Field, Schema, quoted
-from lance_spark.spark.columns.types import stored
+from lance_spark.spark.columns.types import inferred
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.merge.rows import When, ambiguous_row
 from lance_spark.table.changes.row_changes import DeltaPlan, RowPlan
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.defaults import default_of, is_required
 from lance_spark.table.write.merge_schema import widened
-from lance_spark.table.write.nullability import loosened
 from lance_spark.verbs.assignment import assignments, checked, without_alias
 from lance_spark.verbs.condition import as_column, check_deterministic
 from lance_spark.verbs.job import in_zone, write_delta
@@ -71,8 +69,15 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 
-    intent = Intent(assigned=assigned_ids(schema, updated), schema=schema if schema != old else None)
-    return RowPlan(DeltaPlan(snapshot, parts, intent, updated, key_of(merge, schema), merge.may_repeat_deletes).write)
+    plan = DeltaPlan(
+        snapshot,
+        parts,
+        Intent(schema=schema if schema != old else None),
+        assigned=updated,
+        key=key_of(merge, schema),
+        repeats=merge.may_repeat_deletes,
+    )
+    return RowPlan(plan.write)
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
     chosen = merge.source.select(*(merge.source[quoted([names[name]])] for name in wanted if name in names))
-    return widened(snapshot, loosened(stored(chosen.schema, {})), nested=True)
+    return widened(snapshot, inferred(chosen.schema), nested=True)
 
 
 def _insert_group(source: DataFrame) -> Column:

@@ -14,11 +14,10 @@ from functools import cache, partial
 import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError
-from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.merge.pairing import ByCondition
 from lance_spark.table.changes.merge.rows import MergeRows, ambiguous_row, merge_in_tasks, plan_merge, table_bytes
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.collect import collected
@@ -67,6 +66,12 @@ def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 
-    schema = snapshot.manifest.schema
-    intent = Intent(assigned=assigned_ids(schema, own.updated))
-    return RowPlan(DeltaPlan(snapshot, parts, intent, own.updated, key_of(merge, schema), merge.may_repeat_deletes).write)
+    key = key_of(merge, snapshot.manifest.schema)
+    plan = DeltaPlan(
+        snapshot,
+        parts,
+        assigned=own.updated,
+        key=key,
+        repeats=merge.may_repeat_deletes,
+    )
+    return RowPlan(plan.write)

@@ -14,11 +14,10 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
-from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, ByKeys, Rows, columns_of
 from lance_spark.table.changes.merge.rows import MergeClause, MergeRows, ambiguous_row, column, merge_in_tasks, plan_merge
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
@@ -72,7 +71,7 @@ class Prepared:
 
 
 def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
-    schema, found = snapshot.manifest.schema, prepared(merge, source, snapshot)
+    found = prepared(merge, source, snapshot)
 
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         try:
@@ -80,8 +79,7 @@ def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, found.keys) from e
 
-    intent = Intent(assigned=assigned_ids(schema, found.assigned))
-    return RowPlan(DeltaPlan(snapshot, parts, intent, found.assigned, found.primary_key).write)
+    return RowPlan(DeltaPlan(snapshot, parts, assigned=found.assigned, key=found.primary_key).write)
 
 
 def prepared(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> Prepared:

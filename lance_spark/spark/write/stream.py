@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.write import SparkWriteOptions
-from lance_spark.spark.workers.import_cache import brief_errors, start_planning
-from lance_spark.spark.write.writer import LanceCommitMessage, LanceWriter, no_message
+from lance_spark.spark.workers.import_cache import brief_errors
+from lance_spark.spark.write.rows import Rows
+from lance_spark.spark.write.writer import LanceWriter, TaskMessage
 
 QUERY_ID, EPOCH_ID = "lance.streaming.queryId", "lance.streaming.epochId"
 """What the JVM connector notes in the transaction of a batch, besides our numbers."""
@@ -32,16 +34,15 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass
-class StreamCommitMessage(WriterCommitMessage):
-    """What a task has written, with the writer that it used, and the id of the query."""
+class StreamMessage(TaskMessage[tuple[Fragment, ...]]):
+    """The message of a task, with what is written, and the id of the query."""
 
-    written: LanceCommitMessage
-    writer: LanceWriter
+    rows: Rows
     query: str
 
 
 def stream_options(given: Mapping[str, str]) -> SparkWriteOptions:
-    """The options of a stream. `txnAppId` stands alone: each batch has a number (see `LanceWriter.numbered`).
+    """The options of a stream. `txnAppId` stands alone: each batch has a number (see `numbered`).
 
     Raises InvalidOptionError for options that make sense for a single write only.
     """
@@ -58,41 +59,49 @@ def stream_options(given: Mapping[str, str]) -> SparkWriteOptions:
     return options
 
 
-class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
-    """Writes the batches of a stream. From the first base class, Spark sees that `write` takes Arrow batches, in all versions.
+def numbered(rows: Rows, query: str, batch: int) -> Rows:
+    """The rows as those of a batch of a query, or of the user's own txnAppId."""
+    options = rows.target.options
+    app = query if options.txn_app_id is None else options.txn_app_id
+    target = replace(rows.target, options=replace(options, txn_app_id=app, txn_version=batch))
+    return replace(rows, target=target.noting({QUERY_ID: query, EPOCH_ID: str(batch)}))
 
-    `writer` is None where the batch is committed: the messages of its tasks have it.
+
+class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
+    """Runs the writes of the batches by `LanceWriter`. From the first base class, Spark sees that `write` takes Arrow batches.
+
+    `rows` is None where the batch is committed: the messages of its tasks have it.
     """
 
-    def __init__(self, writer: LanceWriter | None) -> None:
-        self._writer = writer
+    def __init__(self, rows: Rows | None) -> None:
+        self._rows = rows
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamCommitMessage:
-        """Write a task's rows to data files, which no version refers to yet."""
+    @brief_errors()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
+        """Write a task's rows."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_LOCAL_QUERY_ID)
         if not query:
             raise LanceError("the task does not know the id of its streaming query; use foreachBatch with txnAppId and txnVersion")
-        assert self._writer is not None
-        return StreamCommitMessage(self._writer.write(iterator), self._writer, query)
+        assert self._rows is not None
+        message = LanceWriter(self._rows).write(iterator)
+        return StreamMessage(message.report, message.part, self._rows, query)
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]
-        """Commit the files of all tasks, unless this batch has been committed before. A batch without rows makes no version."""
-        start_planning()
-        given = _given(messages)
-        if None in messages or not given:
-            raise no_message(messages.count(None), len(messages))
-        query = given[0].query
-        _LOG.info("batch %d of query %s: %d tasks", batchId, query, len(given))
-        numbered = given[0].writer.numbered(query, batchId, {QUERY_ID: query, EPOCH_ID: str(batchId)})
-        numbered.commit([message.written for message in given])
+        """Commit what all tasks have written, unless this batch has been committed before. A batch without rows makes no version."""
+        given = _first(messages)
+        if given is None:
+            raise LanceError("no task of the batch returned a commit message; nothing is committed: start the query again")
+        _LOG.info("batch %d of query %s: %d tasks", batchId, given.query, len(messages))
+        LanceWriter(numbered(given.rows, given.query, batchId)).commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]
         """Delete the files of all tasks, unless a version names them: Spark also calls this after a commit that it has not seen succeed."""
-        if given := _given(messages):
-            given[0].writer.abort([m.written if isinstance(m, StreamCommitMessage) else None for m in messages])
+        given = _first(messages)
+        if given is not None:
+            LanceWriter(given.rows).abort(messages)
 
 
-def _given(messages: Sequence[WriterCommitMessage | None]) -> list[StreamCommitMessage]:
-    return [message for message in messages if isinstance(message, StreamCommitMessage)]
+def _first(messages: Sequence[WriterCommitMessage | None]) -> StreamMessage | None:
+    return next((message for message in messages if isinstance(message, StreamMessage)), None)
