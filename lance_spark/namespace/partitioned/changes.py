@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import AmbiguousMergeError, on_failure
 from lance_spark.file.supported_types import WRITABLE
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.namespace.partitioned.addresses import Addresses
 from lance_spark.namespace.partitioned.destinations import groups, keys
@@ -97,6 +98,26 @@ class ChangePart:
     leaves: tuple[ChangedLeaf, ...]
     partitions: tuple[WrittenPartition, ...]
     moved: int = 0
+
+    @property
+    def fragments(self) -> list[Fragment]:
+        """The new fragments."""
+        return [*(f for leaf in self.leaves for f in leaf.part.moved), *(f for p in self.partitions for f in p.fragments)]
+
+    @property
+    def num_deleted(self) -> int:
+        """The number of rows that the task has deleted; those that moved are none of these."""
+        return sum(leaf.part.num_deleted for leaf in self.leaves) - self.moved
+
+    @property
+    def num_updated(self) -> int:
+        """The number of rows that it has updated."""
+        return sum(leaf.part.num_updated for leaf in self.leaves) + self.moved
+
+    @property
+    def num_inserted(self) -> int:
+        """The number of new rows."""
+        return sum(f.physical_rows for p in self.partitions for f in p.fragments) - self.moved
 
 
 def begin_changes(

@@ -39,11 +39,11 @@ from lance_spark.namespace.partitioned.write import PartitionedTarget, WrittenPa
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bind import kind
 from lance_spark.predicate.tree import Column, walk
+from lance_spark.schema.schema import Schema
 from lance_spark.table.changes.deletions import discard as discard_deletions
 from lance_spark.table.changes.deletions import without_rows
 from lance_spark.table.changes.delta import united
 from lance_spark.table.changes.row_changes import RowChanges, noted
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import Snapshot
@@ -93,17 +93,11 @@ def commit_changes(
 
     with on_refusal(undo):
         _unite(target, base, parts, changed)
-    new = sum(f.physical_rows for p in partitions for f in p.fragments)
-    fragments = [f for own in changed.values() for f in own.delta.moved] + [f for p in partitions for f in p.fragments]
-    files = [file for fragment in fragments for file in fragment.files]
-    changes = RowChanges(
-        base.version,
-        sum(c.delta.num_deleted for c in changed.values()) - moved,
-        sum(c.delta.num_updated for c in changed.values()) + moved,
-        new - moved,
-        len(files),
-        sum(file.size or 0 for file in files),
-    )
+    files = [file for part in parts for fragment in part.fragments for file in fragment.files]
+    deleted = sum(own.delta.num_deleted for own in changed.values()) - moved
+    updated, inserted = (sum(getattr(part, name) for part in parts) for name in ("num_updated", "num_inserted"))
+    size = sum(file.size or 0 for file in files)
+    changes = RowChanges(base.version, deleted, updated, inserted, len(files), size)
     if not partitions and not changed:
         return changes
     work = _Commit(target.write, partitions, None, changed, base if has_keys else None)
@@ -124,9 +118,10 @@ def _unite(target: ChangeTarget, base: PartitionedVersion, parts: Sequence[Chang
         except AmbiguousMergeError as e:
             raise in_namespace(e, rows.addresses, number, snapshot) from e
         schema = leaves[0].schema
-        names = [f.name for own, f in matched(rows.shape, snapshot.manifest.schema).items() if own in target.assigned]
+        assigned = tuple(f for own, f in matched(rows.shape, snapshot.manifest.schema).items() if own in target.assigned)
+        ids = tuple(f.id for f in Schema(assigned).walk())
         updated: list[Fragment] = []
-        start = LeafChange(snapshot, delta, assigned_ids(snapshot.manifest.schema, names), schema, (), ())
+        start = LeafChange(snapshot, delta, ids, schema, (), ())
         changed[leaf.location] = start
         gone = ((i, offsets_of(offsets)) for i, offsets in delta.left.items())
         try:

@@ -62,12 +62,7 @@ class PartitionedRowLevelWriter(JobWriter):
         start_task()
         clock = WriteClock()
         part = write_changes(self._target, map(with_operation, clock.rows(iterator)))
-        deleted = sum(leaf.part.num_deleted for leaf in part.leaves) - part.moved
-        updated = sum(leaf.part.num_updated for leaf in part.leaves) + part.moved
-        new = [f for p in part.partitions for f in p.fragments]
-        inserted = sum(f.physical_rows for f in new) - part.moved
-        written = [*(f for leaf in part.leaves for f in leaf.part.moved), *new]
-        return PartitionedRowLevelMessage(clock.report(written, deleted, updated, inserted), part)
+        return PartitionedRowLevelMessage(clock.report(part.fragments, part.num_deleted, part.num_updated, part.num_inserted), part)
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
