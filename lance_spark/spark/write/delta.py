@@ -1,7 +1,8 @@
-"""SQL's commands that change rows: Spark computes delta rows, executors write them, and the driver commits one transaction.
+"""SQL's commands that change rows: Spark computes delta rows, executors write them.
 
-RowLevelCommands.java passes the command as an option of the write. The transaction is based on the version that the command has read,
-because row addresses refer to it. What delta rows are, and who else writes them, see `table.changes.delta`.
+RowLevelCommands.java passes the command as an option of the write. The transaction is based on the
+version that the command has read, because row addresses refer to it. What delta rows are, and who
+else writes them, is in `table.changes.delta`.
 """
 
 from __future__ import annotations
@@ -25,17 +26,32 @@ from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import ROW_OPERATION, Command, Writer
 from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.writer import TaskMessage, Write
+from lance_spark.spark.write.rows import Fragments
+from lance_spark.spark.write.writer import Batches, TaskMessage, Write
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delete import delete_all
-from lance_spark.table.changes.delta import INSERTED, OPERATION, ROW_ADDRESS, DeltaPart, DeltaTarget, Intent, united
+from lance_spark.table.changes.delta import (
+    INSERTED,
+    OPERATION,
+    ROW_ADDRESS,
+    DeltaPart,
+    DeltaTarget,
+    Intent,
+    united,
+)
 from lance_spark.table.changes.delta_writer import write_rows
 from lance_spark.table.changes.row_changes import WrittenDelta, changes_by, noted
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import WriteTarget
-from lance_spark.table.write.write import begin_write, commit_write, discard_job, rewrite_target, write_fragments
+from lance_spark.table.write.write import (
+    begin_write,
+    commit_write,
+    discard_job,
+    rewrite_target,
+    write_fragments,
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +70,10 @@ class Delta(Write[DeltaPart]):
     def job(self) -> Job:
         return Job(self.target.write.store, self.target.version, self.command.statement)
 
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[DeltaPart]:
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[DeltaPart]:
         part = write_rows(self.target, map(_with_operation, rows))
-        report = clock.report((*part.moved, *part.inserted), part.num_deleted, part.num_updated, part.num_inserted)
-        return TaskMessage(report, part)
+        counts = part.num_deleted, part.num_updated, part.num_inserted
+        return TaskMessage(clock.report((*part.moved, *part.inserted), *counts), part)
 
     def commit(self, parts: Sequence[DeltaPart]) -> None:
         target, intent = self.target, Intent(self.command.condition)
@@ -72,8 +88,10 @@ class Delta(Write[DeltaPart]):
 def changes_of(snapshot: Snapshot, options: SparkWriteOptions, command: Command) -> Delta:
     """Prepare to write the changes of the rows of a version."""
     if with_own_ids(snapshot) is not snapshot:
-        raise CommitConflictError(f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True)
-    key = primary_key_in(snapshot.manifest.schema, command.condition) if command.kind == "MERGE" else ()
+        what = "fragments shared ids; a new version corrects that: run the statement again"
+        raise CommitConflictError(f"{snapshot}: {what}", retryable=True)
+    inserts = command.kind == "MERGE"
+    key = primary_key_in(snapshot.manifest.schema, command.condition) if inserts else ()
     write = rewrite_target(snapshot, options.write, adds_rows=command.kind != "DELETE")
     target = DeltaTarget.of(snapshot, write, command.assigned, key, command.repeats)
     return Delta(target, command, {**options.write.noted, **command.properties})
@@ -85,21 +103,27 @@ def as_statement(command: Command, version: int) -> Iterator[None]:
     try:
         yield
     except CommitConflictError as e:
-        text = str(e).replace("run the operation again", "run the statement again")
-        raise CommitConflictError(f"{command.kind} based on version {version} was not committed: {text}", retryable=e.retryable) from e
+        what = f"{command.kind} based on version {version} was not committed"
+        why = str(e).replace("run the operation again", "run the statement again")
+        raise CommitConflictError(f"{what}: {why}", retryable=e.retryable) from e
 
 
 def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The delta rows of a batch, whose operation has a name of Spark's. It leaves out the operation if a MERGE only inserts rows."""
+    """The delta rows of a batch, whose operation has a name of Spark's.
+
+    Spark leaves out the operation if a MERGE only inserts rows.
+    """
     names = batch.schema.names
     if ROW_OPERATION in names:
-        return batch.rename_columns([OPERATION if name == ROW_OPERATION else name for name in names])
-    return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
+        own = [OPERATION if name == ROW_OPERATION else name for name in names]
+        return batch.rename_columns(own)
+    inserted = np.full(batch.num_rows, INSERTED, dtype=np.int32)
+    return batch.append_column(OPERATION, pa.array(inserted))
 
 
 @dataclass(frozen=True)
-class FirstRows(Write[tuple[Fragment, ...]]):
-    """The inserted rows of a MERGE into a table that a catalog has declared, and that has no version yet."""
+class FirstRows(Write[Fragments]):
+    """The rows that a MERGE inserts into a table that a catalog has declared, without a version."""
 
     target: WriteTarget
     command: Command
@@ -108,11 +132,11 @@ class FirstRows(Write[tuple[Fragment, ...]]):
     def job(self) -> Job:
         return Job(self.target.store, self.target.read_version, self.command.statement)
 
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[tuple[Fragment, ...]]:
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Fragments]:
         fragments = write_fragments(self.target, map(_inserted, rows))
         return TaskMessage(clock.report(fragments, inserted=_count(fragments)), fragments)
 
-    def commit(self, parts: Sequence[tuple[Fragment, ...]]) -> None:
+    def commit(self, parts: Sequence[Fragments]) -> None:
         """Create the table. Without rows, nothing happens."""
         fragments = [fragment for part in parts for fragment in part]
         if not fragments:
@@ -152,14 +176,16 @@ class Truncation(Write[None]):
 
     @property
     def job(self) -> Job:
-        return Job(self.store, 0 if self.snapshot is None else self.snapshot.version, self.command.statement)
+        version = 0 if self.snapshot is None else self.snapshot.version
+        return Job(self.store, version, self.command.statement)
 
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[None]:
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[None]:
         raise AssertionError("TRUNCATE TABLE has no rows")
 
     def commit(self, parts: Sequence[None]) -> None:
         if self.snapshot is not None:
-            delete_all(self.snapshot, replace(self.options, properties=self.command.properties))
+            options = replace(self.options, properties=self.command.properties)
+            delete_all(self.snapshot, options)
 
     def discard(self) -> None:
         """Do nothing: no files are written."""

@@ -1,7 +1,8 @@
-"""What Spark writes, and the only writer that it gets: tasks write files, the driver commits all of them in one version, or none.
+"""What Spark writes, and the only writer that it gets.
 
-A write is a value (`Write`): it knows what its tasks do with rows, and what its commit does with what they return. Each kind is a file
-beside this one, and `kinds` says which of them is meant. `LanceWriter` runs them.
+A write is a value (`Write`): it knows what its tasks do with rows, and what its commit does with
+what they return. Each kind is a file beside this one, and `kinds` says which of them is meant.
+`LanceWriter` runs them: tasks write files, and the driver commits all of them, or none.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ from lance_spark.table.write.rules import Rules
 
 Part = TypeVar("Part")
 """What a task hands to the commit."""
+Batches = Iterator[pa.RecordBatch]
+Messages = Sequence[WriterCommitMessage | None]
+"""Those of all tasks; None: the task has failed, or it was stopped."""
+
 _ZONE = "spark.sql.session.timeZone"
 STOPPED_AFTER_S = 5.0
-"""Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
+"""Time until Spark has killed the workers of a failed job.
+
+It checks every 2 s, and waits `spark.python.task.killTimeout` (2 s).
+"""
 
 
 @dataclass
@@ -45,7 +53,10 @@ class TaskMessage(Headed, WriterCommitMessage, Generic[Part]):
 
 
 class Write(ABC, Generic[Part]):
-    """What is written. It is made on the driver, and pickled for the tasks and for the commit: it must be small."""
+    """What is written. It is made on the driver, and pickled for the tasks and for the commit.
+
+    So it must be small: tasks open the table themselves.
+    """
 
     @property
     def few(self) -> int:
@@ -58,8 +69,11 @@ class Write(ABC, Generic[Part]):
         """The job, whose commit is found if it is asked for again."""
 
     @abstractmethod
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[Part]:
-        """Write the rows of a task to files that no version refers to yet. If this fails, they are deleted."""
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Part]:
+        """Write the rows of a task to files that no version refers to yet.
+
+        If this fails, they are deleted.
+        """
 
     @abstractmethod
     def commit(self, parts: Sequence[Part]) -> None:
@@ -67,7 +81,10 @@ class Write(ABC, Generic[Part]):
 
     @abstractmethod
     def discard(self) -> None:
-        """Delete the files of all tasks, also of those that have returned nothing; not those that a version refers to."""
+        """Delete the files of all tasks, also of those that have returned nothing.
+
+        Those that a version refers to stay.
+        """
 
     def discard_refused(self) -> None:
         """Delete the files after `commit` has raised that nothing was committed."""
@@ -75,7 +92,7 @@ class Write(ABC, Generic[Part]):
 
 
 class LanceWriter(Headed, DataSourceArrowWriter):
-    """Runs a write. Spark makes it on the driver, and pickles it for the tasks and for the process that commits."""
+    """Runs a write: its tasks in workers, its commit in another process."""
 
     def __init__(self, written: Write[Any], is_again: bool = False) -> None:
         """With `is_again`, another process may have committed."""
@@ -91,39 +108,43 @@ class LanceWriter(Headed, DataSourceArrowWriter):
         return LanceWriter(self._write, is_again=True)
 
     @brief_errors()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage[Any]:
+    def write(self, iterator: Batches) -> TaskMessage[Any]:
         """Write a task's rows."""
         start_task()
         clock = WriteClock()
         return self._write.write(clock.rows(iterator), clock)
 
     @brief_errors()
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit what all tasks have written. After an error their files are deleted, unless the version may exist."""
+    def commit(self, messages: Messages) -> None:
+        """Commit what all tasks have written.
+
+        After an error their files are deleted, unless the version may exist.
+        """
         start_planning()
         job = self._write.job
         if self._is_again and job.is_committed():
             return
         if missing := messages.count(None):
-            raise LanceError(f"{missing} of {len(messages)} tasks returned no commit message; nothing is committed: run the write again")
+            found = f"{missing} of {len(messages)} tasks returned no commit message"
+            raise LanceError(f"{found}; nothing is committed: run the write again")
         with on_failure(self._write.discard):
             parts = list(self._parts(messages))
         with ids_of(job.request), on_refusal(self._write.discard_refused):
             self._write.commit(parts)
 
-    def _parts(self, messages: Sequence[WriterCommitMessage | None]) -> Iterator[Any]:
-        """What the tasks have written, in their order. The rows of tasks that have few are written here."""
+    def _parts(self, messages: Messages) -> Iterator[Any]:
+        """What the tasks have written, in their order; few rows of a task are written here."""
         for message in messages:
             if isinstance(message, TaskMessage):
                 yield message.part
             elif isinstance(message, FewRows) and message.rows:
                 yield self._write.write(pa.ipc.open_stream(message.rows), WriteClock()).part
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete the files of all tasks, including tasks that are still running after another one has failed.
+    def abort(self, messages: Messages) -> None:
+        """Delete the files of all tasks, also of those that still run after another one has failed.
 
-        Spark also calls this after a failed commit. Then every task has a message, and `commit` has already handled the files. This call
-        keeps them, because it runs in another process and does not know whether a version refers to them.
+        Spark also calls this after a failed commit. Then every task has a message, and `commit` has
+        handled the files. They stay here: another process does not know what a version refers to.
         """
         if None in messages:
             self._write.discard()
@@ -133,7 +154,7 @@ class LanceWriter(Headed, DataSourceArrowWriter):
 
 
 def of_session(rules: Rules) -> Rules:
-    """The rules in a task of a session, whose time zone defaults such as current_date() depend on."""
+    """The rules in a task, for whose session defaults such as current_date() are evaluated."""
     if not rules.needs_zone:
         return rules
     context = TaskContext.get()

@@ -1,7 +1,7 @@
 """The columns of a write: those that its rows give to the table, and those that its files have.
 
-What append, mergeSchema, overwriteSchema and a new table do to columns is decided here, once for all
-that write rows; also what becomes of columns of a DataFrame, of which Spark does not know all.
+What append, mergeSchema, overwriteSchema and a new table do to columns is decided here, once for
+all that write rows; also what becomes of columns of a DataFrame, of which Spark does not know all.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class Frame:
 
 def _with_lengths(new: pa.Schema, old: pa.Schema) -> pa.Schema:
     """Columns of strings, with the declared types of old columns of the same name."""
-    declared = {f.name.lower(): f.metadata[DECLARED] for f in old if pa.types.is_string(f.type) and DECLARED in (f.metadata or {})}
+    declared = {}
+    for f in old:
+        if pa.types.is_string(f.type) and DECLARED in (f.metadata or {}):
+            declared[f.name.lower()] = f.metadata[DECLARED]
     fields = []
     for f in new:
         if pa.types.is_string(f.type) and f.name.lower() in declared:
