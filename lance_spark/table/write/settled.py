@@ -26,7 +26,6 @@ from lance_spark.table.write.nullability import loosened
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import Mode
 
-
 Change = Literal["kept", "added", "new"]
 
 
