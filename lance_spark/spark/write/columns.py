@@ -10,13 +10,12 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.again import Job
 from lance_spark.spark.columns.types import inferred, stored
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import Command
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.write.delta import as_statement
-from lance_spark.spark.write.writer import Batches, TaskMessage, Write
+from lance_spark.spark.write.writer import Batches, Job, TaskMessage, Write
 from lance_spark.table.changes.column_files import (
     ColumnFile,
     ColumnTarget,
@@ -29,7 +28,7 @@ from lance_spark.table.changes.new_columns import NewFields, commit_columns, new
 from lance_spark.table.changes.row_changes import noted
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.new_schema import with_properties
-from lance_spark.table.write.write import discard_job, rewrite_target
+from lance_spark.table.write.write import rewrite_target
 
 ADD_COLUMNS, UPDATE_COLUMNS = COMMANDS = "ADD COLUMNS", "UPDATE COLUMNS"
 """The kinds of commands that write values of columns."""
@@ -44,15 +43,12 @@ class ColumnValues(Write[Files]):
     table, by the names in the rows.
     """
 
+    job: Job
     target: ColumnTarget
     command: Command
     properties: Mapping[str, str]
     new: NewFields | None
     names: Mapping[str, str]
-
-    @property
-    def job(self) -> Job:
-        return Job(self.target.write.store, self.target.version, self.command.statement)
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Files]:
         files = write_columns(self.target, (self._named(batch) for batch in rows if batch.num_rows))
@@ -73,9 +69,6 @@ class ColumnValues(Write[Files]):
                 by_fragment = {file.fragment_id: file for file in files}
                 commit_columns(snapshot, self.new, write.since, by_fragment, properties)
 
-    def discard(self) -> None:
-        discard_job(self.target.write)
-
 
 def values_of(
     snapshot: Snapshot,
@@ -85,19 +78,31 @@ def values_of(
 ) -> ColumnValues:
     """Prepare to write the values in `rows`, which have the address of a row of `snapshot` each."""
     values = StructType([f for f in rows.fields if f.name != ROW_ADDRESS])
-    write = rewrite_target(snapshot, options.write)
-    properties = {**options.write.noted, **command.properties}
+    new, names = None, dict[str, str]()
     if command.kind == ADD_COLUMNS:
         columns = inferred(values, options.sizes)
         new = new_fields(snapshot, with_properties(columns, snapshot.manifest))
-        target = column_target(snapshot, replace(write, schema=new.written))
-        return ColumnValues(replace(target, names=new.names), command, properties, new, {})
+        schema = new.written
+    else:
+        names = _own_names(snapshot, stored(values, options.sizes).names)
+        schema = columns_of(snapshot, list(names.values()))
+    write = replace(rewrite_target(snapshot, options.write), schema=schema)
+    target = column_target(snapshot, write, keeps_old=new is None)
+    if new is not None:
+        target = replace(target, names=new.names)
+    job = Job.of(target.write, command.statement)
+    properties = {**options.write.noted, **command.properties}
+    return ColumnValues(job, target, command, properties, new, names)
+
+
+def _own_names(snapshot: Snapshot, given: Sequence[str]) -> dict[str, str]:
+    """The table's names of columns that are to be replaced.
+
+    Raises UnsupportedFeatureError for columns whose files cannot be.
+    """
     schema = snapshot.manifest.schema
-    given = stored(values, options.sizes).names
     names = {name: schema.resolve_field(quoted([name]))[0].name for name in given}
     if not is_possible(snapshot, list(names.values())):
         what = "these columns cannot be rewritten in place; write MERGE INTO, which moves the rows"
         raise UnsupportedFeatureError(f"{snapshot}: {what}")
-    write = replace(write, schema=columns_of(snapshot, list(names.values())))
-    target = column_target(snapshot, write, keeps_old=True)
-    return ColumnValues(target, command, properties, None, names)
+    return names

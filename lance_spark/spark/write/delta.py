@@ -21,13 +21,12 @@ from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import CommitConflictError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
-from lance_spark.spark.again import Job
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import ROW_OPERATION, Command, Writer
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.write.rows import Fragments
-from lance_spark.spark.write.writer import Batches, TaskMessage, Write
+from lance_spark.spark.write.writer import Batches, Job, TaskMessage, Write
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delete import delete_all
 from lance_spark.table.changes.delta import (
@@ -48,7 +47,6 @@ from lance_spark.table.write.target import WriteTarget
 from lance_spark.table.write.write import (
     begin_write,
     commit_write,
-    discard_job,
     rewrite_target,
     write_fragments,
 )
@@ -58,6 +56,7 @@ from lance_spark.table.write.write import (
 class Delta(Write[DeltaPart]):
     """The changes of a command; `properties` are for its transaction."""
 
+    job: Job
     target: DeltaTarget
     command: Command
     properties: Mapping[str, str]
@@ -65,10 +64,6 @@ class Delta(Write[DeltaPart]):
     @property
     def few(self) -> int:
         return Writer.CHANGES
-
-    @property
-    def job(self) -> Job:
-        return Job(self.target.write.store, self.target.version, self.command.statement)
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[DeltaPart]:
         part = write_rows(self.target, map(_with_operation, rows))
@@ -81,9 +76,6 @@ class Delta(Write[DeltaPart]):
         with as_statement(self.command, target.version):
             written.commit({**self.properties, **noted(written.changes)})
 
-    def discard(self) -> None:
-        discard_job(self.target.write)
-
 
 def changes_of(snapshot: Snapshot, options: SparkWriteOptions, command: Command) -> Delta:
     """Prepare to write the changes of the rows of a version."""
@@ -94,7 +86,8 @@ def changes_of(snapshot: Snapshot, options: SparkWriteOptions, command: Command)
     key = primary_key_in(snapshot.manifest.schema, command.condition) if inserts else ()
     write = rewrite_target(snapshot, options.write, adds_rows=command.kind != "DELETE")
     target = DeltaTarget.of(snapshot, write, command.assigned, key, command.repeats)
-    return Delta(target, command, {**options.write.noted, **command.properties})
+    job = Job.of(target.write, command.statement)
+    return Delta(job, target, command, {**options.write.noted, **command.properties})
 
 
 @contextlib.contextmanager
@@ -125,12 +118,9 @@ def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
 class FirstRows(Write[Fragments]):
     """The rows that a MERGE inserts into a table that a catalog has declared, without a version."""
 
+    job: Job
     target: WriteTarget
     command: Command
-
-    @property
-    def job(self) -> Job:
-        return Job(self.target.store, self.target.read_version, self.command.statement)
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Fragments]:
         fragments = write_fragments(self.target, map(_inserted, rows))
@@ -144,14 +134,12 @@ class FirstRows(Write[Fragments]):
         figures = noted(changes_by(fragments, num_inserted_rows=_count(fragments)))
         commit_write(self.target.noting({**self.command.properties, **figures}), fragments)
 
-    def discard(self) -> None:
-        discard_job(self.target)
-
 
 def first_rows(store: Store, options: SparkWriteOptions, command: Command) -> FirstRows:
     """Prepare to write the rows that a MERGE inserts into a table that is only declared."""
     columns = stored(StructType.fromJson(json.loads(command.declared)), options.sizes)
-    return FirstRows(begin_write(store, columns, "create", options.write), command)
+    target = begin_write(store, columns, "create", options.write)
+    return FirstRows(Job.of(target, command.statement), target, command)
 
 
 def _count(fragments: Iterable[Fragment]) -> int:
@@ -169,23 +157,29 @@ def _inserted(batch: pa.RecordBatch) -> pa.RecordBatch:
 class Truncation(Write[None]):
     """The deletion of all rows. There are no tasks. `snapshot` is None if there is no table yet."""
 
-    store: Store
+    job: Job
     snapshot: Snapshot | None
-    command: Command
     options: WriteOptions
-
-    @property
-    def job(self) -> Job:
-        version = 0 if self.snapshot is None else self.snapshot.version
-        return Job(self.store, version, self.command.statement)
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[None]:
         raise AssertionError("TRUNCATE TABLE has no rows")
 
     def commit(self, parts: Sequence[None]) -> None:
         if self.snapshot is not None:
-            options = replace(self.options, properties=self.command.properties)
-            delete_all(self.snapshot, options)
+            delete_all(self.snapshot, self.options)
 
-    def discard(self) -> None:
-        """Do nothing: no files are written."""
+
+def truncation(
+    store: Store,
+    snapshot: Snapshot | None,
+    options: SparkWriteOptions,
+    command: Command,
+) -> Truncation:
+    """Prepare to delete all rows."""
+    version = 0 if snapshot is None else snapshot.version
+    job = Job(store, version, command.statement, _no_files)
+    return Truncation(job, snapshot, replace(options.write, properties=command.properties))
+
+
+def _no_files() -> None:
+    """Delete nothing."""

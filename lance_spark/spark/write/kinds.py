@@ -38,7 +38,12 @@ def write_of(
     return rows_of(opened, rows, overwrite, options, given)
 
 
-def _of_command(opened: Opened | None, rows: StructType, options: SparkWriteOptions, command: Command) -> Write[Any]:
+def _of_command(
+    opened: Opened | None,
+    rows: StructType,
+    options: SparkWriteOptions,
+    command: Command,
+) -> Write[Any]:
     """The write of a command, which changes a table that may have no version yet."""
     from lance_spark.spark.write import columns, delta
 
@@ -46,7 +51,7 @@ def _of_command(opened: Opened | None, rows: StructType, options: SparkWriteOpti
     table = None if opened is None else opened.table_for(what)
     store = store_to_write(options)
     if command.kind == "TRUNCATE":
-        return delta.Truncation(store, table, command, options.write)
+        return delta.truncation(store, table, options, command)
     if command.kind in columns.COMMANDS:
         if table is None:
             raise UnsupportedFeatureError(f"{store.uri} has no rows yet; write INSERT INTO first")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql.types import StructType
 
@@ -24,11 +25,10 @@ from lance_spark.namespace.partitioned.write import (
 )
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.again import Job
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.writer import Batches, TaskMessage, Write, of_session
+from lance_spark.spark.write.writer import Batches, Job, TaskMessage, Write, of_session
 
 Written = list[WrittenPartition]
 
@@ -40,12 +40,9 @@ class Partitions(Write[Written]):
     `replaced` is the condition of its mode "replace".
     """
 
+    job: Job
     target: PartitionedTarget
     replaced: Predicate | None
-
-    @property
-    def job(self) -> Job:
-        return Job(ManifestTable(self.target.root).store, self.target.version, self.target.job)
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Written]:
         target = replace(self.target, rules=of_session(self.target.rules))
@@ -56,9 +53,6 @@ class Partitions(Write[Written]):
     def commit(self, parts: Sequence[Written]) -> None:
         partitions = [partition for part in parts for partition in part]
         commit_partitions(self.target, partitions, self.replaced)
-
-    def discard(self) -> None:
-        discard_job(self.target)
 
     def discard_refused(self) -> None:
         """Do nothing: `commit_partitions` has deleted them, with the tables that it has made."""
@@ -82,7 +76,9 @@ def rows_to_partitions(
         mode = "dynamic" if is_dynamic else "overwrite"
     columns = stored(schema, options.sizes)
     target = begin(version.root, columns, mode, options.write, within=replaced)
-    return Partitions(target, replaced)
+    store = ManifestTable(target.root).store
+    job = Job(store, target.version, target.job, partial(discard_job, target))
+    return Partitions(job, target, replaced)
 
 
 def _check(options: SparkWriteOptions, overwrite: bool, is_dynamic: bool, uri: str) -> None:

@@ -11,18 +11,17 @@ from lance_spark.errors import InvalidOptionError, SchemaMismatchError, Unsuppor
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.again import Job
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import DECLARED_COLUMN, Writer
 from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.writer import Batches, TaskMessage, Write, of_session
+from lance_spark.spark.write.writer import Batches, Job, TaskMessage, Write, of_session
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.settled import Frame
 from lance_spark.table.write.target import Mode, WriteTarget
-from lance_spark.table.write.write import begin_write, commit_write, discard_job, write_fragments
+from lance_spark.table.write.write import begin_write, commit_write, write_fragments
 
 Fragments = tuple[Fragment, ...]
 
@@ -31,6 +30,7 @@ Fragments = tuple[Fragment, ...]
 class Rows(Write[Fragments]):
     """New rows of a table, as `target` says, or in the place of those that satisfy `replaced`."""
 
+    job: Job
     target: WriteTarget
     replaced: Predicate | None = None
 
@@ -38,10 +38,6 @@ class Rows(Write[Fragments]):
     def few(self) -> int:
         # Only tasks know the time zone of the session.
         return Writer.NONE if self.target.rules.needs_zone else Writer.ROWS
-
-    @property
-    def job(self) -> Job:
-        return Job(self.target.store, self.target.read_version, self.target.job)
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Fragments]:
         target = replace(self.target, rules=of_session(self.target.rules))
@@ -54,9 +50,6 @@ class Rows(Write[Fragments]):
             replace_where(self.target, self.replaced, fragments)
         else:
             commit_write(self.target, fragments)
-
-    def discard(self) -> None:
-        discard_job(self.target)
 
 
 def rows_to(
@@ -87,7 +80,8 @@ def rows_to(
     declared = frozenset(f.name for f in schema.fields if DECLARED_COLUMN in f.metadata)
     frame = Frame(declared, keeps_lengths="overwriteSchema" not in options.given)
     target = begin_write(place, columns, mode, options.write, frame)
-    return Rows(replace(target, rules=replace(target.rules, within=within)), replaced)
+    target = replace(target, rules=replace(target.rules, within=within))
+    return Rows(Job.of(target, target.job), target, replaced)
 
 
 def _check(options: SparkWriteOptions, overwrite: bool, is_table: bool) -> None:

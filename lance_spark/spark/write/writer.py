@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lance_spark.errors import LanceError, on_failure, on_refusal
+from lance_spark.errors import LanceError, TableNotFoundError, on_failure, on_refusal
 from lance_spark.metadata.transaction_ids import ids_of
-from lance_spark.spark.again import Job
 from lance_spark.spark.protocol import FewRows, Headed, Writer, Written
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
+from lance_spark.storage.store import Store
+from lance_spark.table.commit.asked_again import landed
+from lance_spark.table.versions.snapshot import latest_version
 from lance_spark.table.write.defaults import MACHINE
 from lance_spark.table.write.rules import Rules
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard_job
 
 Part = TypeVar("Part")
 """What a task hands to the commit."""
@@ -52,21 +57,45 @@ class TaskMessage(Headed, WriterCommitMessage, Generic[Part]):
         return self.report
 
 
+@dataclass(frozen=True)
+class Job:
+    """A write by tasks to what is at `store`, after the version `since`.
+
+    The ids of its transactions are those of `request`. `discard` deletes the files of all tasks,
+    also of those that have returned nothing, but those that a version refers to.
+    """
+
+    store: Store
+    since: int
+    request: str
+    discard: Callable[[], object]
+
+    @classmethod
+    def of(cls, target: WriteTarget, request: str) -> Job:
+        """A write to a table."""
+        return cls(target.store, target.read_version, request, partial(discard_job, target))
+
+    def is_committed(self) -> bool:
+        """Whether a version is that of the job."""
+        try:
+            latest, _ = latest_version(self.store)
+        except TableNotFoundError:
+            return False
+        return bool(landed(self.store, self.request, range(self.since + 1, latest + 1)))
+
+
 class Write(ABC, Generic[Part]):
     """What is written. It is made on the driver, and pickled for the tasks and for the commit.
 
     So it must be small: tasks open the table themselves.
     """
 
+    job: Job
+
     @property
     def few(self) -> int:
         """Which rows of tasks that have few the commit writes (see `protocol.Writer`)."""
         return Writer.NONE
-
-    @property
-    @abstractmethod
-    def job(self) -> Job:
-        """The job, whose commit is found if it is asked for again."""
 
     @abstractmethod
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Part]:
@@ -79,16 +108,9 @@ class Write(ABC, Generic[Part]):
     def commit(self, parts: Sequence[Part]) -> None:
         """Make what the tasks have written part of the table, in one version or not at all."""
 
-    @abstractmethod
-    def discard(self) -> None:
-        """Delete the files of all tasks, also of those that have returned nothing.
-
-        Those that a version refers to stay.
-        """
-
     def discard_refused(self) -> None:
         """Delete the files after `commit` has raised that nothing was committed."""
-        self.discard()
+        self.job.discard()
 
 
 class LanceWriter(Headed, DataSourceArrowWriter):
@@ -127,7 +149,7 @@ class LanceWriter(Headed, DataSourceArrowWriter):
         if missing := messages.count(None):
             found = f"{missing} of {len(messages)} tasks returned no commit message"
             raise LanceError(f"{found}; nothing is committed: run the write again")
-        with on_failure(self._write.discard):
+        with on_failure(job.discard):
             parts = list(self._parts(messages))
         with ids_of(job.request), on_refusal(self._write.discard_refused):
             self._write.commit(parts)
@@ -147,10 +169,10 @@ class LanceWriter(Headed, DataSourceArrowWriter):
         handled the files. They stay here: another process does not know what a version refers to.
         """
         if None in messages:
-            self._write.discard()
+            self._write.job.discard()
         if messages.count(None) > 1:
             time.sleep(STOPPED_AFTER_S)
-            self._write.discard()
+            self._write.job.discard()
 
 
 def of_session(rules: Rules) -> Rules:
