@@ -30,7 +30,8 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.new_schema import with_properties
 from lance_spark.table.write.write import rewrite_target
 
-ADD_COLUMNS, UPDATE_COLUMNS = COMMANDS = "ADD COLUMNS", "UPDATE COLUMNS"
+ADD_COLUMNS = "ADD COLUMNS"
+COMMANDS = ADD_COLUMNS, "UPDATE COLUMNS"
 """The kinds of commands that write values of columns."""
 Files = list[ColumnFile]
 
