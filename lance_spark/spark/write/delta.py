@@ -155,18 +155,18 @@ def _inserted(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Truncation(Write[None]):
-    """The deletion of all rows. There are no tasks. `snapshot` is None if there is no table yet."""
+    """The deletion of all rows. There are no tasks. `target` is None if there is no table yet."""
 
     job: Job
-    snapshot: Snapshot | None
+    target: DeltaTarget | None
     options: WriteOptions
 
     def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[None]:
         raise AssertionError("TRUNCATE TABLE has no rows")
 
     def commit(self, parts: Sequence[None]) -> None:
-        if self.snapshot is not None:
-            delete_all(self.snapshot, self.options)
+        if self.target is not None:
+            delete_all(self.target.snapshot, self.options)
 
 
 def truncation(
@@ -176,9 +176,12 @@ def truncation(
     command: Command,
 ) -> Truncation:
     """Prepare to delete all rows."""
-    version = 0 if snapshot is None else snapshot.version
+    target, version = None, 0
+    if snapshot is not None:
+        write = rewrite_target(snapshot, options.write, adds_rows=False)
+        target, version = DeltaTarget.of(snapshot, write), snapshot.version
     job = Job(store, version, command.statement, _no_files)
-    return Truncation(job, snapshot, replace(options.write, properties=command.properties))
+    return Truncation(job, target, replace(options.write, properties=command.properties))
 
 
 def _no_files() -> None:
