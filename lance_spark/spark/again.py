@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.errors import TableNotFoundError
 from lance_spark.metadata.transaction_ids import replay
 from lance_spark.storage.store import Store
-from lance_spark.table.commit.asked_again import landed, landed_before
-from lance_spark.table.versions.snapshot import Snapshot, latest_version, reopened
+from lance_spark.table.commit.asked_again import landed_before
+from lance_spark.table.versions.snapshot import Snapshot, reopened
 
 
 @dataclass(frozen=True)
@@ -44,23 +43,3 @@ class Asked:
 
 NEVER = Asked("")
 """What is not a request of Spark."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """The write of one job to the table at `store`, after the version `since`.
-
-    The ids of its transactions are those of `request`.
-    """
-
-    store: Store
-    since: int
-    request: str
-
-    def is_committed(self) -> bool:
-        """Whether a version is that of the job."""
-        try:
-            latest, _ = latest_version(self.store)
-        except TableNotFoundError:
-            return False
-        return bool(landed(self.store, self.request, range(self.since + 1, latest + 1)))

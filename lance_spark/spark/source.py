@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
@@ -38,9 +38,6 @@ from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot
 
-if TYPE_CHECKING:
-    from lance_spark.spark.write.kinds import Given
-
 # Each function imports what only some reads and writes need: workers import this module often, and must start fast.
 
 
@@ -50,13 +47,9 @@ class LanceDataSource(Headed, DataSource):
     @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
         start_planning()
-        given, options = Instructions.of(options), of_user(options)
-        self._command = given.command
-        self._overwritten = given.overwrite
-        self._based_on = given.based_on if self._command is None else self._command.truncated
-        identity = given.identity if self._command is None else self._command.identity
-        self._is_lost = given.lost
-        self._is_called = given.call is not None
+        self._given = given = Instructions.of(options)
+        options, command = of_user(options), given.command
+        identity = given.identity if command is None else command.identity
         if given.call is not None:
             from lance_spark.spark.options.functions import chooses_version, with_options
 
@@ -73,7 +66,8 @@ class LanceDataSource(Headed, DataSource):
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
             with wrong_arguments_as_options():
-                self._opened = open_version(self._options if self._command is None else _read_by(self._command, self._options), identity)
+                read = self._options if command is None else _read_by(command, self._options)
+                self._opened = open_version(read, identity)
             self._header, self._pinned = self._opened.header, self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
@@ -113,7 +107,7 @@ class LanceDataSource(Headed, DataSource):
     @property
     def read(self) -> Read:
         """What is read."""
-        return read_of(Asked(self.opened(), self._options, self.about, self._is_called))
+        return read_of(Asked(self.opened(), self._options, self.about, self._given.call is not None))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""
@@ -127,15 +121,20 @@ class LanceDataSource(Headed, DataSource):
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
-        options = parse_options(SparkWriteOptions, self.options if self._command is None else _without_branch(self.options))
+        command = self._given.command
+        given = self.options if command is None else _without_branch(self.options)
+        options = parse_options(SparkWriteOptions, given)
         options.check_batch()
         self._check_writable(options)
-        if self._based_on is not None:
-            self._check_same_table(self._based_on)
+        based_on = self._given.based_on if command is None else command.truncated
+        if based_on is not None:
+            self._check_same_table(based_on)
+        if command is None:
+            self._check_not_lost()
         from lance_spark.spark.write.kinds import write_of
         from lance_spark.spark.write.writer import LanceWriter
 
-        return LanceWriter(write_of(self._given(schema, overwrite, options)))
+        return LanceWriter(write_of(self._opened, schema, overwrite, options, self._given))
 
     @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -149,14 +148,8 @@ class LanceDataSource(Headed, DataSource):
         self._check_writable(options)
         if self._opened is not None:
             self._opened.table_for("; write the stream with foreachBatch")
-        return LanceStreamWriter(rows_of(self._given(schema, overwrite, options)))
-
-    def _given(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> Given:
-        from lance_spark.spark.write.kinds import Given
-
-        if self._command is None:
-            self._check_not_lost()
-        return Given(self._opened, schema, overwrite, options, self._command, self._overwritten)
+        self._check_not_lost()
+        return LanceStreamWriter(rows_of(self._opened, schema, overwrite, options, self._given))
 
     def _check_writable(self, options: SparkWriteOptions) -> None:
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
@@ -169,7 +162,7 @@ class LanceDataSource(Headed, DataSource):
 
     def _check_not_lost(self) -> None:
         """Raise TableNotFoundError if Spark's catalog has a table whose files were deleted."""
-        if self._is_lost and isinstance(self._pinned, TableNotFoundError):
+        if self._given.lost and isinstance(self._pinned, TableNotFoundError):
             what = "DROP TABLE removes it from Spark's catalog, and CREATE OR REPLACE TABLE makes it again"
             raise TableNotFoundError(f"the files of the table at {store_of(self._options).uri} are missing: its folder was deleted. {what}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from pyspark.sql import types as st
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.spark.options.write import SparkWriteOptions
+from lance_spark.spark.protocol import INSTRUCTIONS, NUMBER, PROTOCOL
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.rows import rows_to
 from lance_spark.spark.write.writer import LanceWriter
@@ -344,6 +346,30 @@ def test_create_and_overwrite_contradict_each_other(uri: str) -> None:
     schema = st.StructType([st.StructField("id", st.LongType())])
     with pytest.raises(InvalidOptionError, match="write_mode"):
         rows_to(Store(uri), schema, True, SparkWriteOptions(write_mode="create"))
+
+
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [
+        (None, ["id", "v"]),
+        ({"kind": "MERGE", "condition": "t.id = s.id", "assigned": ["v"]}, ["__row_operation", "_rowaddr", "id", "v"]),
+        ({"kind": "UPDATE COLUMNS", "condition": "true"}, ["_rowaddr", "v"]),
+        ({"kind": "ADD COLUMNS", "condition": "true"}, ["_rowaddr", "new"]),
+        ({"kind": "TRUNCATE", "condition": "true"}, []),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else None,
+)
+def test_a_writer_does_not_grow_with_the_table(uri: str, command: dict[str, Any] | None, columns: list[str]) -> None:
+    def size(rows: int) -> int:
+        table = Dataset.write(f"{uri}{rows}", pa.table({"id": range(rows), "v": range(rows)}), max_rows_per_file=1)
+        options = {"path": f"{uri}{rows}"}
+        if command is not None:
+            given = {**command, "statement": "s", "version": 1, "identity": table.snapshot.identity}
+            options[INSTRUCTIONS] = json.dumps({NUMBER: PROTOCOL, "command": given})
+        schema = st.StructType([st.StructField(name, st.LongType()) for name in columns])
+        return len(pickle.dumps(LanceDataSource(options).writer(schema, False)))
+
+    assert abs(size(3) - size(60)) < 20
 
 
 def test_decimals_stay_exact(spark: SparkSession, load: Load, uri: str) -> None:

@@ -1,7 +1,8 @@
-"""SQL's commands that change rows: Spark computes delta rows, executors write them, and the driver commits one transaction.
+"""SQL's commands that change rows: Spark computes delta rows, executors write them.
 
-RowLevelCommands.java passes the command as an option of the write. The transaction is based on the version that the command has read,
-because row addresses refer to it. What delta rows are, and who else writes them, see `table.changes.delta`.
+RowLevelCommands.java passes the command as an option of the write. The transaction is based on the
+version that the command has read, because row addresses refer to it. What delta rows are, and who
+else writes them, is in `table.changes.delta`.
 """
 
 from __future__ import annotations
@@ -20,28 +21,42 @@ from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import CommitConflictError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
-from lance_spark.spark.again import Job
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import ROW_OPERATION, Command, Writer
 from lance_spark.spark.workers.metrics import WriteClock
-from lance_spark.spark.write.writer import TaskMessage, Write
+from lance_spark.spark.write.rows import Fragments
+from lance_spark.spark.write.writer import Batches, Job, TaskMessage, Write
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delete import delete_all
-from lance_spark.table.changes.delta import INSERTED, OPERATION, ROW_ADDRESS, DeltaPart, DeltaTarget, Intent, united
+from lance_spark.table.changes.delta import (
+    INSERTED,
+    OPERATION,
+    ROW_ADDRESS,
+    DeltaPart,
+    DeltaTarget,
+    Intent,
+    united,
+)
 from lance_spark.table.changes.delta_writer import write_rows
 from lance_spark.table.changes.row_changes import WrittenDelta, changes_by, noted
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import WriteTarget
-from lance_spark.table.write.write import begin_write, commit_write, discard_job, rewrite_target, write_fragments
+from lance_spark.table.write.write import (
+    begin_write,
+    commit_write,
+    rewrite_target,
+    write_fragments,
+)
 
 
 @dataclass(frozen=True)
 class Delta(Write[DeltaPart]):
     """The changes of a command; `properties` are for its transaction."""
 
+    job: Job
     target: DeltaTarget
     command: Command
     properties: Mapping[str, str]
@@ -50,14 +65,10 @@ class Delta(Write[DeltaPart]):
     def few(self) -> int:
         return Writer.CHANGES
 
-    @property
-    def job(self) -> Job:
-        return Job(self.target.write.store, self.target.version, self.command.statement)
-
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[DeltaPart]:
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[DeltaPart]:
         part = write_rows(self.target, map(with_operation, rows))
-        report = clock.report((*part.moved, *part.inserted), part.num_deleted, part.num_updated, part.num_inserted)
-        return TaskMessage(report, part)
+        counts = part.num_deleted, part.num_updated, part.num_inserted
+        return TaskMessage(clock.report((*part.moved, *part.inserted), *counts), part)
 
     def commit(self, parts: Sequence[DeltaPart]) -> None:
         target, intent = self.target, Intent(self.command.condition)
@@ -65,18 +76,18 @@ class Delta(Write[DeltaPart]):
         with as_statement(self.command, target.version):
             written.commit({**self.properties, **noted(written.changes)})
 
-    def discard(self) -> None:
-        discard_job(self.target.write)
-
 
 def changes_of(snapshot: Snapshot, options: SparkWriteOptions, command: Command) -> Delta:
     """Prepare to write the changes of the rows of a version."""
     if with_own_ids(snapshot) is not snapshot:
-        raise CommitConflictError(f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True)
-    key = primary_key_in(snapshot.manifest.schema, command.condition) if command.kind == "MERGE" else ()
+        what = "fragments shared ids; a new version corrects that: run the statement again"
+        raise CommitConflictError(f"{snapshot}: {what}", retryable=True)
+    inserts = command.kind == "MERGE"
+    key = primary_key_in(snapshot.manifest.schema, command.condition) if inserts else ()
     write = rewrite_target(snapshot, options.write, adds_rows=command.kind != "DELETE")
     target = DeltaTarget.of(snapshot, write, command.assigned, key, command.repeats)
-    return Delta(target, command, {**options.write.noted, **command.properties})
+    job = Job.of(target.write, command.statement)
+    return Delta(job, target, command, {**options.write.noted, **command.properties})
 
 
 @contextlib.contextmanager
@@ -85,34 +96,37 @@ def as_statement(command: Command, version: int) -> Iterator[None]:
     try:
         yield
     except CommitConflictError as e:
-        text = str(e).replace("run the operation again", "run the statement again")
-        raise CommitConflictError(f"{command.kind} based on version {version} was not committed: {text}", retryable=e.retryable) from e
+        what = f"{command.kind} based on version {version} was not committed"
+        why = str(e).replace("run the operation again", "run the statement again")
+        raise CommitConflictError(f"{what}: {why}", retryable=e.retryable) from e
 
 
 def with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The delta rows of a batch, whose operation has a name of Spark's. It leaves out the operation if a MERGE only inserts rows."""
+    """The delta rows of a batch, whose operation has a name of Spark's.
+
+    Spark leaves out the operation if a MERGE only inserts rows.
+    """
     names = batch.schema.names
     if ROW_OPERATION in names:
-        return batch.rename_columns([OPERATION if name == ROW_OPERATION else name for name in names])
-    return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
+        own = [OPERATION if name == ROW_OPERATION else name for name in names]
+        return batch.rename_columns(own)
+    inserted = np.full(batch.num_rows, INSERTED, dtype=np.int32)
+    return batch.append_column(OPERATION, pa.array(inserted))
 
 
 @dataclass(frozen=True)
-class FirstRows(Write[tuple[Fragment, ...]]):
-    """The inserted rows of a MERGE into a table that a catalog has declared, and that has no version yet."""
+class FirstRows(Write[Fragments]):
+    """The rows that a MERGE inserts into a table that a catalog has declared, without a version."""
 
+    job: Job
     target: WriteTarget
     command: Command
 
-    @property
-    def job(self) -> Job:
-        return Job(self.target.store, self.target.read_version, self.command.statement)
-
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[tuple[Fragment, ...]]:
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[Fragments]:
         fragments = write_fragments(self.target, map(_inserted, rows))
         return TaskMessage(clock.report(fragments, inserted=_count(fragments)), fragments)
 
-    def commit(self, parts: Sequence[tuple[Fragment, ...]]) -> None:
+    def commit(self, parts: Sequence[Fragments]) -> None:
         """Create the table. Without rows, nothing happens."""
         fragments = [fragment for part in parts for fragment in part]
         if not fragments:
@@ -120,14 +134,12 @@ class FirstRows(Write[tuple[Fragment, ...]]):
         figures = noted(changes_by(fragments, num_inserted_rows=_count(fragments)))
         commit_write(self.target.noting({**self.command.properties, **figures}), fragments)
 
-    def discard(self) -> None:
-        discard_job(self.target)
-
 
 def first_rows(store: Store, options: SparkWriteOptions, command: Command) -> FirstRows:
     """Prepare to write the rows that a MERGE inserts into a table that is only declared."""
     columns = stored(StructType.fromJson(json.loads(command.declared)), options.sizes)
-    return FirstRows(begin_write(store, columns, "create", options.write), command)
+    target = begin_write(store, columns, "create", options.write)
+    return FirstRows(Job.of(target, command.statement), target, command)
 
 
 def _count(fragments: Iterable[Fragment]) -> int:
@@ -143,23 +155,34 @@ def _inserted(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Truncation(Write[None]):
-    """The deletion of all rows. There are no tasks. `snapshot` is None if there is no table yet."""
+    """The deletion of all rows. There are no tasks. `target` is None if there is no table yet."""
 
-    store: Store
-    snapshot: Snapshot | None
-    command: Command
+    job: Job
+    target: DeltaTarget | None
     options: WriteOptions
 
-    @property
-    def job(self) -> Job:
-        return Job(self.store, 0 if self.snapshot is None else self.snapshot.version, self.command.statement)
-
-    def write(self, rows: Iterator[pa.RecordBatch], clock: WriteClock) -> TaskMessage[None]:
+    def write(self, rows: Batches, clock: WriteClock) -> TaskMessage[None]:
         raise AssertionError("TRUNCATE TABLE has no rows")
 
     def commit(self, parts: Sequence[None]) -> None:
-        if self.snapshot is not None:
-            delete_all(self.snapshot, replace(self.options, properties=self.command.properties))
+        if self.target is not None:
+            delete_all(self.target.snapshot, self.options)
 
-    def discard(self) -> None:
-        """Do nothing: no files are written."""
+
+def truncation(
+    store: Store,
+    snapshot: Snapshot | None,
+    options: SparkWriteOptions,
+    command: Command,
+) -> Truncation:
+    """Prepare to delete all rows."""
+    target, version = None, 0
+    if snapshot is not None:
+        write = rewrite_target(snapshot, options.write, adds_rows=False)
+        target, version = DeltaTarget.of(snapshot, write), snapshot.version
+    job = Job(store, version, command.statement, no_files)
+    return Truncation(job, target, replace(options.write, properties=command.properties))
+
+
+def no_files() -> None:
+    """Delete nothing."""

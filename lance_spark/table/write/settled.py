@@ -1,7 +1,7 @@
 """The columns of a write: those that its rows give to the table, and those that its files have.
 
-What append, mergeSchema, overwriteSchema and a new table do to columns is decided here, once for all
-that write rows; also what becomes of columns of a DataFrame, of which Spark does not know all.
+What append, mergeSchema, overwriteSchema and a new table do to columns is decided here, once for
+all that write rows; also what becomes of columns of a DataFrame, of which Spark does not know all.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from lance_spark.table.write.nullability import loosened
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import Mode
 
+Change = Literal["kept", "added", "new"]
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -37,7 +39,7 @@ class Columns:
 
     table: Schema
     files: Schema
-    change: Literal["kept", "added", "new"]
+    change: Change
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,10 @@ class Frame:
 
 def _with_lengths(new: pa.Schema, old: pa.Schema) -> pa.Schema:
     """Columns of strings, with the declared types of old columns of the same name."""
-    declared = {f.name.lower(): f.metadata[DECLARED] for f in old if pa.types.is_string(f.type) and DECLARED in (f.metadata or {})}
+    declared = {}
+    for f in old:
+        if pa.types.is_string(f.type) and DECLARED in (f.metadata or {}):
+            declared[f.name.lower()] = f.metadata[DECLARED]
     fields = []
     for f in new:
         if pa.types.is_string(f.type) and f.name.lower() in declared:
@@ -94,9 +99,8 @@ def settled(
     if base is not None and mode == "append":
         return _of_append(base, data, options)
     if base is not None and options.keeps_columns:
-        table = widened(base, data) if options.merge_schema else base.manifest.schema
-        check_fits(data, table)
-        return Columns(table, table, "kept")
+        table = _with_added(base, data, options)
+        return Columns(table, table, _change(base, table))
     table = new_schema(data, version, options.column_options)
     check_new_names(table.fields, () if current is None else current.fields)
     if current is not None:
@@ -110,9 +114,7 @@ def _of_append(base: Snapshot, data: pa.Schema, options: WriteOptions) -> Column
 
     Any other column needs no place in the new files: it is read as null.
     """
-    current = base.manifest.schema
-    table = widened(base, data) if options.merge_schema else current
-    check_fits(data, table)
+    table = _with_added(base, data, options)
     places = matched(data.names, table.fields)
     if all(at is None for at in places):
         raise SchemaMismatchError("the data has none of the table's columns")
@@ -120,6 +122,17 @@ def _of_append(base: Snapshot, data: pa.Schema, options: WriteOptions) -> Column
     for field, at in zip(table.fields, places, strict=True):
         if at is not None or default_of(field) is not None:
             fields.append(field)
-    is_wider = len(table.fields) > len(current.fields)
     files = replace(table, fields=tuple(fields))
-    return Columns(table, files, "added" if is_wider else "kept")
+    return Columns(table, files, _change(base, table))
+
+
+def _with_added(base: Snapshot, data: pa.Schema, options: WriteOptions) -> Schema:
+    """The columns of the table, and with mergeSchema those of the data that it lacks."""
+    table = widened(base, data) if options.merge_schema else base.manifest.schema
+    check_fits(data, table)
+    return table
+
+
+def _change(base: Snapshot, table: Schema) -> Change:
+    is_wider = len(table.fields) > len(base.manifest.schema.fields)
+    return "added" if is_wider else "kept"

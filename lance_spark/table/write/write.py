@@ -148,7 +148,9 @@ def _begin(
     check_order(columns.table, options.write_order)
     config = {**({} if current is None else current.config), **options.config}
     rules = rules_of(columns.table, config)
-    table_schema = columns.table if columns.change == "added" else None
+    # An overwrite has all columns of the table in its operation.
+    adds_columns = mode == "append" and columns.change == "added"
+    table_schema = columns.table if adds_columns else None
     target = WriteTarget(store, columns.files, data_format, mode, 0, options, rules, table_schema)
     return target if base is None else target.based_on(base), base
 
