@@ -1,4 +1,5 @@
-"""SQL's row-level commands on a partitioned namespace: executors write delta rows, and the driver commits one version over its tables."""
+"""SQL's row-level commands on a partitioned namespace: executors write delta rows, and the
+driver commits one version over its tables."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ class PartitionedRowLevelMessage(TaskMessage):
 
 
 class PartitionedRowLevelWriter(JobWriter):
-    """Writes the delta rows of a command. Created on the driver, and pickled for the tasks and for the process that commits."""
+    """Writes the delta rows of a command.
+
+    Created on the driver, and pickled for the tasks and for the process that commits.
+    """
 
     few = Writer.CHANGES
 
@@ -58,15 +62,24 @@ class PartitionedRowLevelWriter(JobWriter):
 
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedRowLevelMessage:
-        """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
+        """Write a task's rows to data files, which no version refers to yet.
+
+        If this fails, they are deleted.
+        """
         start_task()
         clock = WriteClock()
         part = write_changes(self._target, map(with_operation, clock.rows(iterator)))
-        return PartitionedRowLevelMessage(clock.report(part.fragments, part.num_deleted, part.num_updated, part.num_inserted), part)
+        return PartitionedRowLevelMessage(
+            clock.report(part.fragments, part.num_deleted, part.num_updated, part.num_inserted),
+            part,
+        )
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the changes of all tasks as one version. After an error their files are deleted, unless the version may exist."""
+        """Commit the changes of all tasks as one version.
+
+        After an error their files are deleted, unless the version may exist.
+        """
         start_planning()
         target = self._target
         try:
@@ -88,7 +101,10 @@ class PartitionedRowLevelWriter(JobWriter):
 
 
 class PartitionedTruncationWriter(JobWriter):
-    """TRUNCATE, and DELETE of all rows: the new version names no tables. Older versions keep theirs."""
+    """TRUNCATE, and DELETE of all rows: the new version names no tables.
+
+    Older versions keep theirs.
+    """
 
     def __init__(self, version: PartitionedVersion, options: SparkWriteOptions, command: Command) -> None:
         self._command = command
