@@ -1,4 +1,5 @@
-"""DELETE and UPDATE of a partitioned namespace: Spark finds the rows, the executors write them, and the driver commits once."""
+"""DELETE and UPDATE of a partitioned namespace: Spark finds the rows, the executors write them,
+and the driver commits once."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.namespace.partitioned.changes import ChangeTarget, begin_changes, write_changes
+from lance_spark.namespace.partitioned.commit import commit_changes
 from lance_spark.namespace.partitioned.root import PartitionedVersion
-from lance_spark.namespace.partitioned.row_verbs import changed, committed
+from lance_spark.namespace.partitioned.row_verbs import changed
 from lance_spark.table.changes.delta import DELETED, OPERATION, UPDATED
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.write.options import WriteOptions
@@ -32,7 +34,11 @@ def delete(target: Target, version: PartitionedVersion, condition: Condition | N
 
 
 def update(
-    target: Target, version: PartitionedVersion, condition: Condition | None, values: Mapping[str, Condition], options: WriteOptions
+    target: Target,
+    version: PartitionedVersion,
+    condition: Condition | None,
+    values: Mapping[str, Condition],
+    options: WriteOptions,
 ) -> RowChanges:
     """Set columns to new values in the rows for which `condition` is true, or in all rows."""
 
@@ -52,9 +58,16 @@ def _where(target: Target, version: PartitionedVersion, condition: Condition | N
     return rows if condition is None else rows.where(as_column(condition))
 
 
-def written(target: Target, rows: DataFrame, delta: ChangeTarget, options: WriteOptions, *, has_keys: bool = False) -> RowChanges:
+def written(
+    target: Target,
+    rows: DataFrame,
+    delta: ChangeTarget,
+    options: WriteOptions,
+    *,
+    has_keys: bool = False,
+) -> RowChanges:
     """Write delta rows on the executors, and commit them."""
     rules = delta.write.rules.in_zone(target.spark.conf.get("spark.sql.session.timeZone") or "UTC")
     delta = replace(delta, write=replace(delta.write, rules=rules))
     parts = write_partitions(rows, partial(write_changes, delta))
-    return committed(delta, parts, options, has_keys=has_keys)
+    return commit_changes(delta, parts, options.noted, has_keys=has_keys)

@@ -1,7 +1,9 @@
-"""Addresses of the rows of a version of a partitioned namespace: those of its tables, with the number of the table in the upper bits.
+"""Addresses of the rows of a version of a partitioned namespace: those of its tables, with the
+number of the table in the upper bits.
 
-The number of a table is its place in `PartitionedVersion.leaves`, so that an address means the same to all who have opened the version.
-Addresses keep the form of a table's, a fragment in the upper half and an offset in the lower one.
+The number of a table is its place in `PartitionedVersion.leaves`, so that an address means the same
+to all who have opened the version. Addresses keep the form of a table's, a fragment in the upper
+half and an offset in the lower one.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Addresses:
     def first(self, number: int, table: Snapshot) -> int:
         """The address of the row 0 of the fragment 0 of a table.
 
-        Raises UnsupportedFeatureError if the ids of its fragments need bits of the number of the table, or are not unique.
+        Raises UnsupportedFeatureError if the ids of its fragments need bits of the number of the
+        table, or are not unique.
         """
         if len(table.manifest.lazy_fragments.shared_ids):
             raise UnsupportedFeatureError(f"{table}: fragments share ids, so that rows have no addresses; compact the table on its own")
@@ -56,7 +59,8 @@ class Addresses:
         return number << self.shift
 
     def by_table(self, addresses: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """For each table: its number, the positions of its addresses, ascending, and these addresses within the table."""
+        """For each table: its number, the positions of its addresses, ascending, and these
+        addresses within the table."""
         numbers = addresses >> np.uint64(self.shift)
         within = addresses & np.uint64((1 << self.shift) - 1)
         for number in np.unique(numbers).tolist():

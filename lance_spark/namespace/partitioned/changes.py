@@ -1,11 +1,12 @@
-"""Changing rows of a partitioned namespace: executors write what leaves and enters each table, the driver commits all of it at once.
+"""Changing rows of a partitioned namespace: executors write what leaves and enters each table.
 
-target = begin_changes(version, assigned, options)   # driver: the version whose addresses the rows have
-part = write_changes(target, delta_rows)             # executors, any number of times
-commit.commit_changes(target, parts, properties)     # driver: all or nothing
+target = begin_changes(version, assigned, options)  # driver: the version that has the addresses
+part = write_changes(target, delta_rows)            # executors, any number of times
+commit.commit_changes(target, parts, properties)    # driver: all or nothing
 
-Delta rows are those of `table.changes.delta`, with the addresses and the columns of the namespace. An updated row whose partition values
-stay the same is updated in its table. Else it leaves its table and is written by the newest spec, as a new row is.
+Delta rows are those of `table.changes.delta`, with the addresses and the columns of the namespace.
+An updated row whose partition values stay the same is updated in its table. Else it leaves its
+table and is written by the newest spec, as a new row is.
 """
 
 from __future__ import annotations
@@ -62,9 +63,12 @@ OPEN_TABLES = 8
 
 @dataclass(frozen=True)
 class ChangeTarget:
-    """The target of tasks that change rows of one version. Its pickle is small, because tasks open the version themselves.
+    """The target of tasks that change rows of one version.
 
-    `assigned` are the columns with new values in updated rows. With `repeats`, delta rows may delete a row more than once.
+    Its pickle is small, because tasks open the version themselves.
+
+    `assigned` are the columns with new values in updated rows. With `repeats`, delta rows may
+    delete a row more than once.
     """
 
     write: PartitionedTarget
@@ -80,9 +84,11 @@ class ChangeTarget:
 
 @dataclass(frozen=True)
 class ChangedLeaf:
-    """What a task has done to rows of a table: `part` is as for a change of the table alone, based on its version `read_version`.
+    """What a task has done to rows of a table: `part` is as for a change of the table alone, based
+    on its version `read_version`.
 
-    `schema` is that of the table if it needs new columns for the rows, and `number` its place among the namespace's tables.
+    `schema` is that of the table if it needs new columns for the rows, and `number` its place among
+    the namespace's tables.
     """
 
     number: int
@@ -93,7 +99,10 @@ class ChangedLeaf:
 
 @dataclass(frozen=True)
 class ChangePart:
-    """The result of one task. `moved` updated rows are among those that left tables and among the new ones of `partitions`."""
+    """The result of one task.
+
+    `moved` updated rows are among those that left tables and among the new ones of `partitions`.
+    """
 
     leaves: tuple[ChangedLeaf, ...]
     partitions: tuple[WrittenPartition, ...]
@@ -102,7 +111,10 @@ class ChangePart:
     @property
     def fragments(self) -> list[Fragment]:
         """The new fragments."""
-        return [*(f for leaf in self.leaves for f in leaf.part.moved), *(f for p in self.partitions for f in p.fragments)]
+        return [
+            *(f for leaf in self.leaves for f in leaf.part.moved),
+            *(f for p in self.partitions for f in p.fragments),
+        ]
 
     @property
     def num_deleted(self) -> int:
@@ -128,10 +140,12 @@ def begin_changes(
     inserts: bool = False,
     repeats: bool = False,
 ) -> ChangeTarget:
-    """Prepare to change rows of `version`; nothing is written yet. With `inserts`, there may be new rows.
+    """Prepare to change rows of `version`; nothing is written yet.
 
-    Raises UnsupportedFeatureError if rows would have to be divided by a spec that cannot be written, and for columns whose new values may
-    move rows out of partitions of such a spec.
+    With `inserts`, there may be new rows.
+
+    Raises UnsupportedFeatureError if rows would have to be divided by a spec that cannot be
+    written, and for columns whose new values may move rows out of partitions of such a spec.
     """
     shape = version.shape.manifest.schema
     check_writable(version.shape.manifest, version.root.uri)
@@ -146,12 +160,22 @@ def begin_changes(
         options = _as_others(version, options)
     names = tuple(shape.names) if inserts or moves else tuple(assigned)
     rules = rules_of(shape, {})
-    write = PartitionedTarget(version.root, version.version, version.spec.id, "append", names, options, rules, identity=version.identity)
+    write = PartitionedTarget(
+        version.root,
+        version.version,
+        version.spec.id,
+        "append",
+        names,
+        options,
+        rules,
+        identity=version.identity,
+    )
     return ChangeTarget(write, tuple(assigned), repeats, version.allow_other_stores, version.verify_checksums)
 
 
 def _as_others(version: PartitionedVersion, options: WriteOptions) -> WriteOptions:
-    """The options for new tables: without others, they have the storage version and the stable row ids of the last table that is there."""
+    """The options for new tables: without others, they have the storage version and the stable
+    row ids of the last table that is there."""
     count = version.leaves.num_rows
     last = open_leaf(version, leaves_of(version, version.leaves.slice(count - 1))[0]) if count else None
     if last is None:
@@ -173,7 +197,8 @@ def write_changes(target: ChangeTarget, batches: Iterable[pa.RecordBatch]) -> Ch
 
 @dataclass(frozen=True)
 class _Table:
-    """A table whose rows change: `assigned` are its fields with new values, by the namespace's name."""
+    """A table whose rows change: `assigned` are its fields with new values, by the namespace's
+    name."""
 
     leaf: Leaf
     snapshot: Snapshot
@@ -183,7 +208,8 @@ class _Table:
 
 
 class _ChangeWriter:
-    """Divides delta rows among tables, with bounded memory and open files in any order of the rows."""
+    """Divides delta rows among tables, with bounded memory and open files in any order of the
+    rows."""
 
     def __init__(self, target: ChangeTarget) -> None:
         self._target = target
@@ -284,10 +310,14 @@ class _ChangeWriter:
         self._moved += len(addresses)
 
     def _leave(self, number: int, addresses: np.ndarray) -> None:
-        self._write(number, {OPERATION: _repeated(DELETED, len(addresses)), ROW_ADDRESS: pa.array(addresses)})
+        self._write(
+            number,
+            {OPERATION: _repeated(DELETED, len(addresses)), ROW_ADDRESS: pa.array(addresses)},
+        )
 
     def _write(self, number: int, columns: Mapping[str, pa.Array]) -> None:
-        """Add delta rows of one table; the table that was used least lately is finished first, if too many are open."""
+        """Add delta rows of one table; the table that was used least lately is finished first,
+        if too many are open."""
         table = self._table(number)
         if number not in self._open:
             while len(self._open) >= OPEN_TABLES:
@@ -314,7 +344,13 @@ class _ChangeWriter:
 def _table(target: ChangeTarget, rows: LeafRows, number: int) -> _Table:
     leaf, snapshot = rows.table(number)
     # Those of new tables do not matter here.
-    options = replace(target.write.options, stable_row_ids=False, txn_app_id=None, txn_version=None, storage_options={})
+    options = replace(
+        target.write.options,
+        stable_row_ids=False,
+        txn_app_id=None,
+        txn_version=None,
+        storage_options={},
+    )
     names = target.write.names
     write = rewrite_target(snapshot, options, adds_rows=bool(names))
     write = replace(write, job=target.write.job, since=target.write.since)
@@ -345,5 +381,6 @@ def _repeated(value: int, count: int) -> pa.Array:
 
 
 def in_namespace(error: AmbiguousMergeError, addresses: Addresses, number: int, table: Snapshot) -> AmbiguousMergeError:
-    """The error for a row of a table that is changed more than once, with the row's address in the namespace."""
+    """The error for a row of a table that is changed more than once, with the row's address in
+    the namespace."""
     return AmbiguousMergeError(str(error), addresses.first(number, table) + error.address)

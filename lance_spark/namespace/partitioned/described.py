@@ -13,7 +13,8 @@ _ESCAPED = str.maketrans({character: f"%{ord(character):02X}" for character in _
 
 
 def partition_names(version: PartitionedVersion) -> list[str]:
-    """The partition values of the tables as Spark writes them, `country=DE/ts_year=2024`, each once and in order."""
+    """The partition values of the tables as Spark writes them, `country=DE/ts_year=2024`, each
+    once and in order."""
     return sorted({_name(leaf) for leaf in leaves_of(version, version.leaves)})
 
 
@@ -40,6 +41,9 @@ def _spec(version: PartitionedVersion, spec: PartitionSpec) -> str:
     names = {(f.metadata or {}).get(FIELD_ID, b"").decode(): f.name for f in version.schema}
     rules = []
     for f in spec.fields:
-        columns, rule = ", ".join(names.get(i, f"dropped column {i}") for i in f.source_ids), str(f.transform or f.expression)
+        columns, rule = (
+            ", ".join(names.get(i, f"dropped column {i}") for i in f.source_ids),
+            str(f.transform or f.expression),
+        )
         rules.append(columns if rule == "identity" else f"{rule} of {columns}")
     return ", ".join(rules) or "no fields"

@@ -1,4 +1,5 @@
-"""The changes of a partitioned namespace between two versions: those of each table between the versions of it that they name.
+"""The changes of a partitioned namespace between two versions: those of each table between the
+versions of it that they name.
 
 A row that moved to another table was deleted from one and inserted into the other.
 """
@@ -15,7 +16,12 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows
 from lance_spark.arrow.stream import ArrowStream
-from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError, check_type
+from lance_spark.errors import (
+    InvalidOptionError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+    check_type,
+)
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, matched, open_leaf
 from lance_spark.namespace.partitioned.root import PartitionedVersion, open_partitioned, with_flags
@@ -23,7 +29,13 @@ from lance_spark.namespace.partitioned.scan import check_row_columns
 from lance_spark.namespace.partitioned.spec import FIELD_ID
 from lance_spark.predicate import Predicate, evaluate, parse
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.feed.changes import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, Changes
+from lance_spark.table.feed.changes import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    Changes,
+)
 from lance_spark.table.feed.columns import may_be_null
 from lance_spark.table.feed.differences import Differences, differences, rows_of
 from lance_spark.table.scan.cost import Cost
@@ -35,7 +47,10 @@ from lance_spark.table.versions.snapshot import Snapshot, to_datetime
 
 @dataclass(frozen=True)
 class PartitionedChanges(ArrowStream):
-    """The changes of the versions of a namespace after `begin`, up to `end`, in the columns of `version`. Rows are read on request.
+    """The changes of the versions of a namespace after `begin`, up to `end`, in the columns of
+    `version`.
+
+    Rows are read on request.
 
     Without `updates`, an update is a delete and an insert.
     """
@@ -66,7 +81,8 @@ class PartitionedChanges(ArrowStream):
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """The changes, version by version, and table by table.
 
-        Raises VersionNotFoundError if a version was removed, and UnsupportedFeatureError if nothing tells which rows have changed.
+        Raises VersionNotFoundError if a version was removed, and UnsupportedFeatureError if nothing
+        tells which rows have changed.
         """
         before = self._version(self.begin) if self.begin else None
         for number in range(self.begin + 1, self.end + 1):
@@ -89,10 +105,17 @@ class PartitionedChanges(ArrowStream):
         return Projection.of(self.fields).project(batch)
 
     def complete(self, leaf: Leaf, table: Snapshot, commit: PartitionedVersion, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Changes of a table as those of the namespace: its columns, and the commit that made them."""
-        found, snapshot = matched(self.version.shape.manifest.schema, table.manifest.schema), commit.manifest.snapshot
+        """Changes of a table as those of the namespace: its columns, and the commit that made
+        them."""
+        found, snapshot = (
+            matched(self.version.shape.manifest.schema, table.manifest.schema),
+            commit.manifest.snapshot,
+        )
         assert snapshot is not None, "a namespace has a version"
-        told = {COMMIT_VERSION: commit.version, COMMIT_TIMESTAMP: to_datetime(snapshot.manifest.timestamp)}
+        told = {
+            COMMIT_VERSION: commit.version,
+            COMMIT_TIMESTAMP: to_datetime(snapshot.manifest.timestamp),
+        }
         columns = []
         for f, target in zip(self._whole.fields, self._whole.to_arrow(), strict=True):
             if f.name in told:
@@ -120,7 +143,13 @@ def _of_version(changes: PartitionedChanges, before: PartitionedVersion | None, 
         table = tables[1] or tables[0]
         if table is None:
             continue
-        own = Changes(table, 0 if tables[0] is None else tables[0].version, table.version, ScanPlan(), updates=changes.updates)
+        own = Changes(
+            table,
+            0 if tables[0] is None else tables[0].version,
+            table.version,
+            ScanPlan(),
+            updates=changes.updates,
+        )
         own = replace(own, plan=replace(own.plan, blob_handling=changes.plan.blob_handling))
         for batch in own.rows(_differences(tables[0], tables[1])):
             yield changes.complete(leaf, table, after, batch)
@@ -162,12 +191,18 @@ def _missing(leaf: Leaf, f: Field, t: pa.DataType, count: int) -> pa.Array:
 
 
 def changes(
-    version: PartitionedVersion, begin: int, plan: ScanPlan, filter: str | None, *, net: bool = False, updates: bool = True
+    version: PartitionedVersion,
+    begin: int,
+    plan: ScanPlan,
+    filter: str | None,
+    *,
+    net: bool = False,
+    updates: bool = True,
 ) -> PartitionedChanges:
     """The changes after the version `begin`, up to `version`, in the columns of `plan`.
 
-    Raises InvalidOptionError for another `begin`, SchemaMismatchError for columns with the names of `CHANGE_COLUMNS`, and
-    UnsupportedFeatureError for net changes: rows that moved have no identity.
+    Raises InvalidOptionError for another `begin`, SchemaMismatchError for columns with the names of
+    `CHANGE_COLUMNS`, and UnsupportedFeatureError for net changes: rows that moved have no identity.
     """
     check_type("begin", begin, Integral, "the number of a version")
     if not 0 <= begin <= version.version:

@@ -1,4 +1,5 @@
-"""DELETE, UPDATE and MERGE of a partitioned namespace in this process, each as one commit over its tables."""
+"""DELETE, UPDATE and MERGE of a partitioned namespace in this process, each as one commit over
+its tables."""
 
 from __future__ import annotations
 
@@ -9,10 +10,21 @@ import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError, CommitConflictError, check_texts
 from lance_spark.namespace.manifest_table import ManifestTable, change
-from lance_spark.namespace.partitioned.changes import ChangePart, ChangeTarget, begin_changes, write_changes
+from lance_spark.namespace.partitioned.changes import (
+    begin_changes,
+    write_changes,
+)
 from lance_spark.namespace.partitioned.commit import commit_changes
 from lance_spark.namespace.partitioned.leaves import Pin, leaves_of, open_leaf
-from lance_spark.namespace.partitioned.root import PIN_COLUMNS, READ_VERSION, PartitionedVersion, opened, parsed, with_columns, with_flags
+from lance_spark.namespace.partitioned.root import (
+    PIN_COLUMNS,
+    READ_VERSION,
+    PartitionedVersion,
+    opened,
+    parsed,
+    with_columns,
+    with_flags,
+)
 from lance_spark.namespace.partitioned.rows_at import LeafRows
 from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.predicate import Formula, Predicate, parse
@@ -32,7 +44,8 @@ Plan = Callable[[PartitionedVersion], RowChanges]
 
 
 def pinned(version: PartitionedVersion) -> PartitionedVersion:
-    """The version, or if it names no version of some of its tables, a new one that names their latest.
+    """The version, or if it names no version of some of its tables, a new one that names their
+    latest.
 
     Addresses of rows must belong to the version that is changed.
     """
@@ -58,7 +71,8 @@ def pinned(version: PartitionedVersion) -> PartitionedVersion:
 
 
 def changed(version: PartitionedVersion, options: WriteOptions, plan: Plan) -> RowChanges:
-    """Run `plan` for the latest version; after a conflict with another writer, again for the then latest one.
+    """Run `plan` for the latest version; after a conflict with another writer, again for the then
+    latest one.
 
     Raises CommitConflictError after `CHANGE_TRIES` tries.
     """
@@ -74,13 +88,9 @@ def changed(version: PartitionedVersion, options: WriteOptions, plan: Plan) -> R
     raise AssertionError("the last try returns or raises")
 
 
-def committed(target: ChangeTarget, parts: Sequence[ChangePart], options: WriteOptions, *, has_keys: bool = False) -> RowChanges:
-    """Commit what the tasks of a verb have written."""
-    return commit_changes(target, parts, options.noted, has_keys=has_keys)
-
-
 def ambiguous(error: AmbiguousMergeError, version: PartitionedVersion, keys: Sequence[str]) -> AmbiguousMergeError:
-    """The error for a row that several rows of the source of a merge change, with its values in these columns."""
+    """The error for a row that several rows of the source of a merge change, with its values in
+    these columns."""
     values = LeafRows(version).at(np.array([error.address], np.uint64), keys).to_pylist()[0] if keys else {}
     return ambiguous_values(error.address, str(version), values)
 
@@ -91,19 +101,22 @@ def delete(version: PartitionedVersion, predicate: str, options: WriteOptions) -
     def plan(latest: PartitionedVersion) -> RowChanges:
         target = begin_changes(latest, (), options)
         condition = parse(predicate, latest.shape.manifest.schema)
-        return committed(target, [write_changes(target, _rows(latest, condition, None))], options)
+        part = write_changes(target, _rows(latest, condition, None))
+        return commit_changes(target, [part], options.noted)
 
     return changed(version, options, plan)
 
 
 def update(version: PartitionedVersion, values: Mapping[str, str], where: str | None, options: WriteOptions) -> RowChanges:
-    """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all rows."""
+    """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all
+    rows."""
 
     def plan(latest: PartitionedVersion) -> RowChanges:
         condition = None if where is None else parse(where, latest.shape.manifest.schema)
         formulas = formulas_of(latest.shape, values)
         target = begin_changes(latest, tuple(formulas), options)
-        return committed(target, [write_changes(target, _rows(latest, condition, formulas))], options)
+        part = write_changes(target, _rows(latest, condition, formulas))
+        return commit_changes(target, [part], options.noted)
 
     check_texts("updates", values, '{"v": "v + 1"}')
     if not values:
@@ -124,14 +137,15 @@ def merge_insert(version: PartitionedVersion, merge: MergeInsert, source: pa.Tab
             part = write_changes(target, delta_rows(found.rows, table, tasks))
         except AmbiguousMergeError as e:
             raise ambiguous(e, latest, found.keys) from e
-        return committed(target, [part], options, has_keys=bool(found.primary_key))
+        return commit_changes(target, [part], options.noted, has_keys=bool(found.primary_key))
 
     check_actions(merge)
     return changed(version, options, plan)
 
 
 def _rows(version: PartitionedVersion, predicate: Predicate | None, values: Mapping[str, Formula] | None) -> Iterator[pa.RecordBatch]:
-    """The delta rows that delete the rows that satisfy `predicate` or, with `values`, update them."""
+    """The delta rows that delete the rows that satisfy `predicate` or, with `values`, update
+    them."""
     needed = [column for formula in (values or {}).values() for column in formula.columns if column not in ADDRESS_PATHS]
     plan = ScanPlan(columns=(ROW_ADDRESS, *dict.fromkeys(needed)), predicate=predicate)
     for task in plan_partitioned(version, plan):

@@ -26,7 +26,10 @@ class LeafRows:
         self._views: dict[int, LeafView] = {}
 
     def table(self, number: int) -> tuple[Leaf, Snapshot]:
-        """A table and its version. Raises ValueError for a number that no address of the version has."""
+        """A table and its version.
+
+        Raises ValueError for a number that no address of the version has.
+        """
         if number not in self._opened:
             (leaf,) = leaves_of(self.version, self.version.leaves.slice(number, 1))
             snapshot = open_leaf(self.version, leaf)
@@ -36,7 +39,8 @@ class LeafRows:
         return self._opened[number]
 
     def values(self, number: int, addresses: np.ndarray, names: Sequence[str]) -> pa.RecordBatch:
-        """Columns of rows of one table, in the order of their addresses within it, which may repeat."""
+        """Columns of rows of one table, in the order of their addresses within it, which may
+        repeat."""
         if number not in self._views:
             self._views[number] = view_of(self.version, self.shape, *self.table(number))
         view = self._views[number]
@@ -55,7 +59,8 @@ class LeafRows:
         return pa.RecordBatch.from_arrays(columns, names=list(names))
 
     def at(self, addresses: np.ndarray, names: Sequence[str]) -> pa.RecordBatch:
-        """Columns of rows of any tables, in the order of their addresses in the namespace, which may repeat."""
+        """Columns of rows of any tables, in the order of their addresses in the namespace, which
+        may repeat."""
         if not names:
             return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
         found = [(positions, self.values(number, own, names)) for number, positions, own in self.addresses.by_table(addresses)]

@@ -200,7 +200,7 @@ def open_version(options: ReadOptions, identity: str = "") -> Opened:
         if options.tag is not None or options.branch is not None:
             what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
             raise InvalidOptionError(f"{store.uri} {what}") from None
-        if identity:
+        if identity and version is not None:
             check_identity(found, identity)
         return OpenedNamespace(with_flags(found, options.allow_other_stores, options.verify_checksums))
     return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums, mem_wal=options.mem_wal))

@@ -1,4 +1,5 @@
-"""MERGE into a partitioned namespace: Spark joins it with the source, and the driver commits once."""
+"""MERGE into a partitioned namespace: Spark joins it with the source, and the driver commits
+once."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from lance_spark.verbs.partitioned import written
 
 
 def merge_partitioned(merge: Merge, version: PartitionedVersion, options: WriteOptions) -> RowChanges:
-    """Run the merge. Raises AmbiguousMergeError, which names the row, if two rows of the source change the same row."""
+    """Run the merge.
+
+    Raises AmbiguousMergeError, which names the row, if two rows of the source change the same row.
+    """
     if merge.evolves:
         what = "a merge adds no columns to it; call PartitionedNamespace.add_columns"
         raise UnsupportedFeatureError(f"{version.root.uri} is a partitioned namespace: {what}")

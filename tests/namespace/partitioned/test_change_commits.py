@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,11 +22,13 @@ from lance_spark.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from lance_spark.namespace.manifest_table import change_metadata
 from lance_spark.namespace.partitioned import changes as partitioned_changes
 from lance_spark.namespace.partitioned.addresses import Addresses
 from lance_spark.namespace.partitioned.changes import ChangePart, ChangeTarget, begin_changes, write_changes
 from lance_spark.namespace.partitioned.commit import commit_changes
 from lance_spark.namespace.partitioned.maintenance import compact
+from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import DELETED, OPERATION, ROW_ADDRESS, UPDATED
 from lance_spark.table.compaction.compaction import CompactionOptions
 from lance_spark.table.write.options import NO_OPTIONS
@@ -323,3 +326,25 @@ def test_the_changes_of_all_versions_make_the_rows_of_the_last_one(tmp_path: Pat
         assert sorted(at, key=repr) == plain(now)
     kinds = set(now.changes(first.version, columns=["id"], filter="_commit_version = 4").to_table()["_change_type"].to_pylist())
     assert kinds == ({"update_preimage", "update_postimage"} if stable else {"delete", "insert"})
+
+
+def test_a_field_that_cannot_be_evaluated_refuses_what_it_would_divide(namespace: PartitionedNamespace) -> None:
+    spec = json.loads(lance.dataset(f"{namespace.uri}/__manifest").metadata["partition_spec_v1"])
+    del spec["fields"][0]["transform"]
+    spec["fields"][0]["expression"] = "soundex(col0)"
+    change_metadata(Store(namespace.uri), lambda table: {"partition_spec_v1": json.dumps(spec)})
+    changed = latest(namespace).delete("id = 0").update({"v": "v + 1"}, "c = 'b'")
+    assert content(changed)[1] == ("b", 2.0)
+    with pytest.raises(InvalidOptionError, match="cannot be evaluated"):
+        changed.update({"c": "'x'"}, "id = 1")
+    with pytest.raises(InvalidOptionError, match="cannot be evaluated"):
+        changed.merge_insert("id").when_not_matched_insert_all().execute(rows(50))
+    merged = changed.merge_insert("id").when_matched_delete().execute(rows(1))
+    assert merged.version == changed.version + 1
+    assert 1 not in content(merged)
+
+
+def test_a_change_of_nothing_makes_no_version(namespace: PartitionedNamespace) -> None:
+    for changed in (namespace.delete("id = 100"), namespace.update({"v": "0"}, "id = 100")):
+        assert changed.version == namespace.version
+    assert namespace.merge_insert("id").when_matched_update_all().execute(rows(100)).version == namespace.version
