@@ -121,7 +121,7 @@ def test_what_has_no_meaning_for_a_namespace_is_refused_by_name(spark: SparkSess
         with pytest.raises(lance_spark.errors.UnsupportedFeatureError, match="partitioned namespace"):
             refused()
     with pytest.raises(PySparkException, match="partitioned namespace"):
-        spark.sql(f"DELETE FROM lance.`{uri}` WHERE _rowid = 3")
+        spark.sql(f"DELETE FROM {as_view(spark, uri)} WHERE _rowid = 3")
 
 
 @pytest.fixture

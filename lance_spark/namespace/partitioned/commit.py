@@ -107,8 +107,9 @@ def commit_changes(
 def _unite(target: ChangeTarget, base: PartitionedVersion, parts: Sequence[ChangePart], changed: dict[str, LeafChange]) -> None:
     """Add the changes of each table that changes to `changed`, by location. Writes their deletion files."""
     rows, by_number = LeafRows(base), dict[int, list[ChangedLeaf]]()
-    for leaf in (leaf for part in parts for leaf in part.leaves):
-        by_number.setdefault(leaf.number, []).append(leaf)
+    for part in parts:
+        for own in part.leaves:
+            by_number.setdefault(own.number, []).append(own)
     for number, leaves in by_number.items():
         leaf, snapshot = rows.table(number)
         if {own.read_version for own in leaves} != {snapshot.version}:
@@ -118,7 +119,7 @@ def _unite(target: ChangeTarget, base: PartitionedVersion, parts: Sequence[Chang
         except AmbiguousMergeError as e:
             raise in_namespace(e, rows.addresses, number, snapshot) from e
         schema = leaves[0].schema
-        assigned = tuple(f for own, f in matched(rows.shape, snapshot.manifest.schema).items() if own in target.assigned)
+        assigned = tuple(f for name, f in matched(rows.shape, snapshot.manifest.schema).items() if name in target.assigned)
         ids = tuple(f.id for f in Schema(assigned).walk())
         updated: list[Fragment] = []
         start = LeafChange(snapshot, delta, ids, schema, (), ())

@@ -246,7 +246,8 @@ class PartitionedChangesTask:
 
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
         """The changes. They do not tell their cost."""
-        return self.changes.to_batches()
+        batches: Iterator[pa.RecordBatch] = self.changes.to_batches()
+        return batches
 
     def row_counts(self, cost: Cost) -> Iterator[int]:
         """The number of changes in each batch."""

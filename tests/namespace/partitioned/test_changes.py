@@ -14,6 +14,7 @@ import pytest
 
 from lance_spark import Dataset, PartitionedNamespace
 from lance_spark.namespace.partitioned.leaves import leaves_of
+from lance_spark.namespace.partitioned.spec import Form
 from lance_spark.namespace.partitioned.write import partition_values
 
 pytestmark = pytest.mark.spec("partitioned-namespace.md", "ACID Enforcement")
@@ -38,7 +39,7 @@ class Case:
     """A partition field, and new values of its source that move rows, as SQL and as a value."""
 
     field: Any
-    form: str
+    form: Form
     text: dict[str, str]
     value: dict[str, Any]
 
