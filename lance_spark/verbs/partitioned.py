@@ -19,7 +19,7 @@ from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.assignment import assignments
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic
-from lance_spark.verbs.job import write_partitions
+from lance_spark.verbs.job import on_partitions
 from lance_spark.verbs.target import Target
 
 
@@ -69,5 +69,5 @@ def written(
     """Write delta rows on the executors, and commit them."""
     rules = delta.write.rules.in_zone(target.spark.conf.get("spark.sql.session.timeZone") or "UTC")
     delta = replace(delta, write=replace(delta.write, rules=rules))
-    parts = write_partitions(rows, partial(write_changes, delta))
+    parts = on_partitions(rows, partial(write_changes, delta))
     return commit_changes(delta, parts, options.noted, has_keys=has_keys)
