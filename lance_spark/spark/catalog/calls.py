@@ -9,7 +9,7 @@ from typing import Any
 
 from lance_spark.actions.action import Action, Job, Parameter
 from lance_spark.actions.all import ACTIONS
-from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError
+from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.spark.catalog.tables import Place, latest_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.protocol import handed_back
@@ -52,6 +52,8 @@ def call(
     `results` of the tasks, the rows.
     """
     action = ACTIONS[name]
+    if action.instead:
+        raise UnsupportedFeatureError(f"{name}: {action.instead}")
     given = _given(action, arguments)
     snapshot = latest_at(catalog, place)
     if NEW_TABLE in given:
