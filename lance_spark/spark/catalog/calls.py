@@ -17,6 +17,7 @@ from lance_spark.spark.protocol import handed_back
 from lance_spark.spark.read.opened import OpenedNamespace
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.compaction.compaction import CompactionOptions
+from lance_spark.table.compaction.optimize import CompactionMetrics
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 
@@ -116,14 +117,14 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _compacted(version: PartitionedVersion, given: dict[str, Any]) -> Any:
+def _compacted(version: PartitionedVersion, given: dict[str, Any]) -> CompactionMetrics:
     """The result of a compaction of the tables of a partitioned namespace."""
     from lance_spark.namespace.partitioned.maintenance import compact, with_rows_for
 
     where = given.pop(WHERE.name, None)
     write = noted(given)
     chosen = None if where is None else with_rows_for(version, where)
-    return compact(version, CompactionOptions(**given), chosen, write.noted)
+    return compact(version, CompactionOptions(**given), chosen, write.noted).metrics
 
 
 def _made(catalog: Catalog, action: Action, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
