@@ -153,7 +153,8 @@ class Action:
     dataclass with these fields, or an iterable of rows; `as_rows` makes rows of other values.
 
     With `tracks`, the work also takes `track`, which shows a bar. `methods` are the methods of `Dataset` and
-    `LanceTable`, as paths: `tags.create`. Without a `command`, it is not on the command line.
+    `LanceTable`, as paths: `tags.create`. Without a `command`, it is not on the command line. With `instead`, it is an operation of
+    other connectors that has no meaning here: `instead` says what to write, and the table is not opened.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Action:
     as_rows: Callable[[Any], Iterable[Any]] | None = None
     tracks: bool = False
     see: str = ""
+    instead: str = ""
 
     def at(self, door: Door) -> list[Parameter]:
         """The parameters that a door has, as it says them."""

@@ -12,6 +12,7 @@ from lance_spark.actions import (
     compact,
     connector,
     constraints,
+    elsewhere,
     iceberg,
     indexes,
     log,
@@ -24,5 +25,5 @@ from lance_spark.actions.action import Action
 
 OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, log, report)
 """The families in the order of the pages of the documentation."""
-ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg) for action in family.ACTIONS}
+ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg, elsewhere) for action in family.ACTIONS}
 """All operations by name."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lance_spark.actions.action import Action, Job, Parameter, noted
 from lance_spark.actions.all import ACTIONS
 from lance_spark.actions.compact import COMPACT, WHERE
-from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError
+from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.spark.catalog.tables import Place, base_of, current_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.protocol import handed_back
@@ -59,6 +59,8 @@ def call(
     `results` of the tasks, the rows.
     """
     action = ACTIONS[name]
+    if action.instead:
+        raise UnsupportedFeatureError(f"{name}: {action.instead}")
     given = _given(action, arguments)
     current = current_at(catalog, place)
     if name == COMPACT.name and isinstance(current, OpenedNamespace):

@@ -286,11 +286,18 @@ def test_statements_of_iceberg(own: Lake) -> None:
     assert own.sql("CALL lance.system.rollback_to_timestamp('ns.t', current_timestamp())") == [(latest + 2, latest + 3)]
     assert own.sql("CALL lance.system.remove_orphan_files(table => 'ns.t', dry_run => true)") == []
     assert own.sql("CALL lance.system.expire_snapshots('ns.t')") == [(0, 0, 0, 0, 0, 0)]
+    assert own.sql("CALL lance.system.rewrite_manifests('ns.t')") == [(0, 0)]
+    ancestors = own.spark.sql("CALL lance.system.ancestors_of(snapshot_id => 2, table => 'ns.t')").collect()
+    assert [row.snapshot_id for row in ancestors] == [2, 1]
     expired = own.spark.sql("CALL lance.system.expire_snapshots('ns.t', current_timestamp(), 2)").collect()[0]
     assert expired.deleted_manifest_files_count > 0
     assert own.versions("ns.t")[-2:] == [latest + 2, latest + 3]
     for wrong, message in {
         "CALL lance.system.fast_forward('ns.t', 'main', 'b')": "write INSERT OVERWRITE",
+        "CALL lance.system.add_files(table => 'ns.t', source_table => '`parquet`.`/x`')": "INSERT INTO t SELECT",
+        "CALL lance.system.migrate('ns.t')": r"LanceTable\.convert",
+        "CALL lance.system.register_table(table => 'ns.new', metadata_file => '/x')": "name the table by its path",
+        "CALL lance.system.create_changelog_view(table => 'ns.t', options => map('start-snapshot-id', '1'))": "table_changes",
         "CALL lance.system.rewrite_data_files(table => 'ns.t', strategy => 'sort')": "ZORDER BY",
         "CALL lance.system.remove_orphan_files('ns.t', current_timestamp())": "leave out older_than",
         "ALTER TABLE lance.ns.t CREATE TAG y RETAIN 7 DAYS": "leave out RETAIN",
