@@ -19,13 +19,12 @@ from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.target import Target, given
 
 if TYPE_CHECKING:
-    from lance_spark.namespace.partitioned.maintenance import PartitionedCompaction
     from lance_spark.namespace.partitioned.root import PartitionedVersion
 
 
 def compact(
     target: Target, condition: Condition | None, options: CompactionOptions, write: WriteOptions, progress: bool | None
-) -> CompactionMetrics | PartitionedCompaction:
+) -> CompactionMetrics:
     """Compact the fragments with a row for which `condition` is true, or all fragments."""
     snapshot = target.current()
     if not isinstance(snapshot, Snapshot):
@@ -41,7 +40,7 @@ def compact_partitioned(
     options: CompactionOptions,
     write: WriteOptions,
     progress: bool | None,
-) -> PartitionedCompaction:
+) -> CompactionMetrics:
     """Compact the tables of a partitioned namespace with a row for which `condition` is true, or all tables."""
     from lance_spark.namespace.partitioned.addresses import Addresses
     from lance_spark.namespace.partitioned.maintenance import compact
@@ -52,7 +51,7 @@ def compact_partitioned(
         check_deterministic(rows, [condition])
         number = f"shiftright({target.address}, {Addresses.of(version).shift})"
         chosen = {row[0] for row in rows.where(as_column(condition)).selectExpr(number).distinct().collect()}
-    return compact(version, options, chosen, write.noted, progress)
+    return compact(version, options, chosen, write.noted, progress).metrics
 
 
 def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozenset[int]:
@@ -107,7 +106,7 @@ class Optimizer:
         excluded_fragment_ids: Sequence[int] = (),
         sort_by: Sequence[str] = (),
         **noted: Any,
-    ) -> CompactionMetrics | PartitionedCompaction:
+    ) -> CompactionMetrics:
         """Join small fragments and rewrite those with many deleted rows. docs/verbs/optimize.md has the arguments.
 
         What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.

@@ -6,7 +6,7 @@ whose referenced version has changed are committed again. Only the history of `_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -91,8 +91,9 @@ def commit_changes(
         for own in changed.values():
             _discard_change(target.write, own)
 
+    widened = {p.place.location for p in partitions if p.target.table_schema is not None}
     with on_refusal(undo):
-        _unite(target, base, parts, changed)
+        _unite(target, base, parts, changed, widened)
     files = [file for part in parts for fragment in part.fragments for file in fragment.files]
     deleted = sum(own.delta.num_deleted for own in changed.values()) - moved
     updated, inserted = (sum(getattr(part, name) for part in parts) for name in ("num_updated", "num_inserted"))
@@ -104,8 +105,17 @@ def commit_changes(
     return replace(changes, version=_published(work, {**properties, **noted(changes)}).version)
 
 
-def _unite(target: ChangeTarget, base: PartitionedVersion, parts: Sequence[ChangePart], changed: dict[str, LeafChange]) -> None:
-    """Add the changes of each table that changes to `changed`, by location. Writes their deletion files."""
+def _unite(
+    target: ChangeTarget,
+    base: PartitionedVersion,
+    parts: Sequence[ChangePart],
+    changed: dict[str, LeafChange],
+    widened: Container[str],
+) -> None:
+    """Add the changes of each table that changes to `changed`, by location. Writes their deletion files.
+
+    New rows of the tables at the locations `widened` have columns that these lack.
+    """
     rows, by_number = LeafRows(base), dict[int, list[ChangedLeaf]]()
     for part in parts:
         for own in part.leaves:
@@ -118,7 +128,7 @@ def _unite(target: ChangeTarget, base: PartitionedVersion, parts: Sequence[Chang
             delta = united([own.part for own in leaves], target.repeats)
         except AmbiguousMergeError as e:
             raise in_namespace(e, rows.addresses, number, snapshot) from e
-        schema = leaves[0].schema
+        schema = leaves[0].schema if delta.moved or leaf.location in widened else None
         assigned = tuple(f for name, f in matched(rows.shape, snapshot.manifest.schema).items() if name in target.assigned)
         ids = tuple(f.id for f in Schema(assigned).walk())
         updated: list[Fragment] = []

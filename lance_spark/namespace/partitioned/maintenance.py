@@ -48,7 +48,7 @@ _FOLDER = re.compile(r"[0-9a-f]{8}_v\d+\$(?:[^/]+\$)?dataset")
 class PartitionedCompaction:
     """The result of a compaction: the numbers of compacted tables and of tables that were skipped because other writers changed them.
 
-    The figures of fragments and files are the sums of those of the tables. `left_out` is for tables alone, and empty here.
+    The figures of fragments and files are the sums of those of the tables.
     """
 
     version: int
@@ -58,7 +58,11 @@ class PartitionedCompaction:
     fragments_added: int = 0
     files_removed: int = 0
     files_added: int = 0
-    left_out: tuple[int, ...] = ()
+
+    @property
+    def metrics(self) -> CompactionMetrics:
+        """The result in the form of that of a table."""
+        return CompactionMetrics(self.version, conflicts=self.conflicts, **{name: getattr(self, name) for name in _FIGURES})
 
 
 @dataclass(frozen=True)
