@@ -27,7 +27,7 @@ from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
 from lance_spark.table.changes.merge.log import merge_log
-from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names
+from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names, merge_insert
 from lance_spark.table.changes.migrate import migrate
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
@@ -409,7 +409,7 @@ class Dataset(SearchMethods, IndexMethods):
         """Merge rows by the key columns `on` (None: the primary key; ValueError without one): add clauses, then call `execute(data)`."""
         check_type("on", () if on is None else on, Iterable, "a column or a sequence of columns")
         keys = (on,) if isinstance(on, str) else tuple(on or ())
-        return MergeInsertBuilder(self.snapshot, MergeInsert(key_names(self.snapshot, keys)), self._latest_after)
+        return MergeInsertBuilder(self.uri, MergeInsert(key_names(self.snapshot, keys)), self._merged)
 
     @property
     def optimize(self) -> Optimizer[Dataset]:
@@ -507,6 +507,9 @@ class Dataset(SearchMethods, IndexMethods):
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
         """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""
         return self._changed(alter.update_config(self.snapshot, values, replace_all=replace))
+
+    def _merged(self, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> Dataset:
+        return self._latest_after(merge_insert(self.snapshot, merge, source, options))
 
     def _latest_after(self, changes: RowChanges) -> Dataset:
         return self._at(changes.version)

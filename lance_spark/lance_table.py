@@ -33,7 +33,7 @@ from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
-from lance_spark.table.versions.snapshot import open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.verbs import add_columns, alter_column, convert, create, delete, update
@@ -78,17 +78,24 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         return f"LanceTable({', '.join([repr(self._target.uri), *(f'{k}={v!r}' for k, v in asked.items() if v is not None)])})"
 
     def __str__(self) -> str:
-        """The latest version, its numbers of rows and fragments, and its columns."""
-        return str(self.detail())
+        """The latest version, its numbers of rows and fragments, and its columns; of a partitioned namespace, its tables."""
+        current = self._target.current()
+        if isinstance(current, Snapshot):
+            return str(overview(current))
+        from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+
+        return repr(PartitionedNamespace(current))
 
     def _repr_html_(self) -> str:
         return self.detail()._repr_html_()
 
     @classmethod
     def forPath(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> LanceTable:
-        """The table at a path. `options` locate it: `storage.*`, `branch`, `mem_wal`, `allow_other_stores`, `verify_checksums`.
+        """The table, or the partitioned namespace, at a path.
 
-        Raises TableNotFoundError if there is no table, and InvalidOptionError for other options.
+        `options` locate it: `storage.*`, `branch`, `mem_wal`, `allow_other_stores`, `verify_checksums`.
+
+        Raises TableNotFoundError if there is neither, and InvalidOptionError for other options.
         """
         enable(spark)
         return cls(Target(spark, path, locating({key: str(value) for key, value in (options or {}).items()})).opened())
@@ -119,7 +126,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     def toDF(self) -> DataFrame:
         """The rows of the current latest version."""
-        return self._target.rows(self._target.latest(), addressed=False)
+        return self._target.rows(self._target.current(), addressed=False)
 
     def changes(
         self, begin: int, end: int | None = None, *, columns: Sequence[str] | None = None, filter: str | None = None, net: bool = False
@@ -165,7 +172,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     @classmethod
     def isLanceTable(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> bool:
-        """True if there is a Lance table at a path."""
+        """True if there is a Lance table, or a partitioned namespace, at a path."""
         try:
             cls.forPath(spark, path, options)
         except TableNotFoundError:

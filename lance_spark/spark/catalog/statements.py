@@ -14,6 +14,7 @@ from lance_spark.actions.all import ACTIONS
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE
+from lance_spark.spark.catalog.partitions import show_partitions
 from lance_spark.spark.catalog.spark_statements import (
     ColumnValues,
     SparkStatement,
@@ -64,6 +65,9 @@ def statement(
     the name of an index that comes before the table. Raises InvalidOptionError for a statement that is wrong.
     """
     rest = Tokens(text, [Token(*token) for token in tokens], name)
+    if _kind(head) == "SHOW PARTITIONS":
+        rest.end()
+        return {"sql": show_partitions(catalog, place).sql}
     if index:
         call: Call | SparkStatement | ColumnValues = index_on(head[0], index, rest)
     else:

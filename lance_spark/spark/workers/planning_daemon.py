@@ -23,7 +23,8 @@ _MOST_NEED = (
 _STATEMENTS_NEED = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
-    "lance_spark.spark.write.writers",
+    "lance_spark.spark.write.kinds",
+    "lance_spark.spark.write.writer",
     "lance_spark.spark.catalog.source",
     "lance_spark.predicate.from_sql",
     "lance_spark.file.reader",

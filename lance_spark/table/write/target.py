@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -60,3 +61,8 @@ class WriteTarget:
     def based_on(self, snapshot: Snapshot) -> WriteTarget:
         """This target for a change of another version."""
         return replace(self, read_version=snapshot.version, read_identity=snapshot.identity)
+
+    def noting(self, properties: Mapping[str, str]) -> WriteTarget:
+        """This target, with more properties for its transaction."""
+        noted = {**self.options.properties, **properties}
+        return replace(self, options=replace(self.options, properties=noted))

@@ -23,7 +23,6 @@ from lance_spark.errors import (
     CommitConflictError,
     InvalidOperationError,
     InvalidOptionError,
-    SchemaMismatchError,
     StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -37,10 +36,7 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
-from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema import primary_key
-from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS, TableSettings, check_counts
 from lance_spark.table.build.old_writers import completed
@@ -52,14 +48,12 @@ from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, reopened
 from lance_spark.table.write.bases import Folder, are_registered, new_bases
-from lance_spark.table.write.conform import check_fits, matched
-from lance_spark.table.write.defaults import default_of
 from lance_spark.table.write.fragment_writer import FragmentWriter
-from lance_spark.table.write.merge_schema import commit_widened, widened
-from lance_spark.table.write.new_schema import new_schema
+from lance_spark.table.write.merge_schema import commit_widened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
+from lance_spark.table.write.settled import Frame, settled
 from lance_spark.table.write.target import Mode, WriteTarget
 
 _OLD_FORMAT = (
@@ -118,40 +112,58 @@ def read_all(data: Data) -> pa.Table:
 
 
 def begin_write(
-    place: str | PathLike[str] | Store | Snapshot, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS
+    place: str | PathLike[str] | Store | Snapshot,
+    arrow_schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions = NO_OPTIONS,
+    frame: Frame | None = None,
 ) -> WriteTarget:
     """Prepare to write data of the schema `arrow_schema`; nothing is written yet. A store has its storage options already.
 
-    A snapshot is the latest version, which has just been opened: it is not opened again.
+    A snapshot is the latest version, which has just been opened: it is not opened again. Data of a `frame` are those of Spark.
 
     "append" creates the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
     all differences if the data does not fit the existing table.
     """
-    return _begin(place, arrow_schema, mode, options)[0]
+    return _begin(place, arrow_schema, mode, options, frame)[0]
 
 
 def _begin(
-    place: str | PathLike[str] | Store | Snapshot, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions
+    place: str | PathLike[str] | Store | Snapshot,
+    arrow_schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions,
+    frame: Frame | None = None,
 ) -> tuple[WriteTarget, Snapshot | None]:
     """The target of `begin_write`, and the snapshot of the version that it pins; None if there is no table."""
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
     store = _store_of(place, options)
     base = _there(place, store)
-    if base is None:
-        return _with_initial_bases(_new_table(store, arrow_schema, mode, options, None)), None
-    current = completed(base.manifest)
-    if mode == "create":
+    if base is not None and mode == "create":
         raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
-    check_writable(current, store.uri)
-    if not are_registered(store, options.initial_bases, current.base_paths):
-        raise InvalidOptionError(f"{store.uri}: initial_bases are those of new tables; register base paths of a table with add_bases")
-    if mode == "append":
-        target = _more_rows(base, current, arrow_schema, options)
-    elif options.keeps_columns:
-        target = _other_rows(base, current, arrow_schema, options)
-    else:
-        target = _new_table(store, arrow_schema, mode, options, current)
+    current = None if base is None else completed(base.manifest)
+    if current is not None:
+        check_writable(current, store.uri)
+        if not are_registered(store, options.initial_bases, current.base_paths):
+            what = "initial_bases are those of new tables; register base paths of a table with add_bases"
+            raise InvalidOptionError(f"{store.uri}: {what}")
+    if current is not None and mode == "append":
+        check_counts(current)
+    data_format = _data_format(current, mode, options)
+    columns = settled(base, arrow_schema, mode, options, WRITABLE[data_format], frame)
+    if columns.change == "new":
+        warn_if_unstable(data_format, store.uri)
+    check_supported(columns.files, WRITABLE[data_format])
+    check_order(columns.table, options.write_order)
+    config = {**({} if current is None else current.config), **options.config}
+    rules = rules_of(columns.table, config)
+    # An overwrite has all columns of the table in its operation.
+    adds_columns = mode == "append" and columns.change == "added"
+    table_schema = columns.table if adds_columns else None
+    target = WriteTarget(store, columns.files, data_format, mode, 0, options, rules, table_schema)
+    if base is None:
+        return _with_initial_bases(target), None
     return _in_bases(target, base, options).based_on(base), base
 
 
@@ -188,53 +200,6 @@ def _there(place: str | PathLike[str] | Store | Snapshot, store: Store) -> Snaps
         return None
 
 
-def _more_rows(base: Snapshot, current: Manifest, arrow_schema: pa.Schema, options: WriteOptions) -> WriteTarget:
-    """The target of an append, which may add columns."""
-    data_format = _data_format(current, "append", options)
-    whole = widened(base, arrow_schema) if options.merge_schema else current.schema
-    check_counts(current)
-    schema = _filled(whole, arrow_schema)
-    table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
-    return _target(base.store, schema, whole, data_format, "append", options, current, table_schema)
-
-
-def _other_rows(base: Snapshot, current: Manifest, arrow_schema: pa.Schema, options: WriteOptions) -> WriteTarget:
-    """The target of an overwrite that keeps the columns, and may add some."""
-    data_format = _data_format(current, "overwrite", options)
-    schema = widened(base, arrow_schema) if options.merge_schema else current.schema
-    check_fits(arrow_schema, schema)
-    return _target(base.store, schema, schema, data_format, "overwrite", options, current)
-
-
-def _new_table(store: Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions, current: Manifest | None) -> WriteTarget:
-    """The target of the first write of a table, or of an overwrite that gives it other columns."""
-    data_format = _data_format(current, mode, options)
-    warn_if_unstable(data_format, store.uri)
-    schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
-    check_new_names(schema.fields, () if current is None else current.schema.fields)
-    if current is not None:
-        primary_key.check_kept(current.schema, schema, overwritten=True)
-    check_fits(arrow_schema, schema)
-    return _target(store, schema, schema, data_format, mode, options, current)
-
-
-def _target(
-    store: Store,
-    schema: Schema,
-    whole: Schema,
-    data_format: str,
-    mode: Mode,
-    options: WriteOptions,
-    current: Manifest | None,
-    table_schema: Schema | None = None,
-) -> WriteTarget:
-    """The target for files with the columns `schema` of a table that has the columns `whole`."""
-    check_supported(schema, WRITABLE[data_format])
-    check_order(whole, options.write_order)
-    config = {**(current.config if current is not None else {}), **options.config}
-    return WriteTarget(store, schema, data_format, mode, 0, options, rules_of(whole, config), table_schema)
-
-
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
     """Prepare to write rows with all columns of `snapshot`, for a change based on this version.
 
@@ -249,19 +214,6 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     rules = rules_of(manifest.schema, manifest.config)
     target = WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules)
     return _in_bases(target, snapshot, options).based_on(snapshot)
-
-
-def _filled(whole: Schema, arrow_schema: pa.Schema) -> Schema:
-    """The fields that an append writes: those of the data, and those that have a default.
-
-    Any other field needs no column in the new files: it is read as null.
-    """
-    check_fits(arrow_schema, whole)
-    places = matched(arrow_schema.names, whole.fields)
-    if all(at is None for at in places):
-        raise SchemaMismatchError("the data has none of the table's columns")
-    fields = (f for f, at in zip(whole.fields, places, strict=True) if at is not None or default_of(f) is not None)
-    return replace(whole, fields=tuple(fields))
 
 
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:

@@ -34,7 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The optimizer rule that writes the delta rows of DELETE, UPDATE and MERGE INTO with Python.
  *
  * Spark rewrites these commands to a query for delta rows, with an operation and a row address in each. Spark's writer of delta rows runs Java
- * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.write.row_level.
+ * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.write.delta.
  */
 public class RowLevelCommands extends Rule {
   public RowLevelCommands() {}
