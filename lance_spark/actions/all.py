@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lance_spark.actions import (
     about,
+    bases,
     cleanup,
     clones,
     cluster,
@@ -16,6 +17,7 @@ from lance_spark.actions import (
     iceberg,
     indexes,
     log,
+    migrate,
     references,
     report,
     restore,
@@ -23,7 +25,7 @@ from lance_spark.actions import (
 )
 from lance_spark.actions.action import Action
 
-OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, log, report)
+OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, bases, migrate, log, report)
 """The families in the order of the pages of the documentation."""
 ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg, elsewhere) for action in family.ACTIONS}
 """All operations by name."""

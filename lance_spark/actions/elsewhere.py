@@ -35,7 +35,6 @@ ACTIONS = (
         check_duplicate_files="boolean",
         parallelism="int",
     ),
-    _without_meaning("migrate", "write LanceTable.convert(spark, source, path)", properties=_MAP, drop_backup="boolean"),
     _without_meaning(
         "snapshot",
         "write CREATE TABLE copy SHALLOW CLONE t for a lance table, or LanceTable.convert(spark, source, path) for another one",

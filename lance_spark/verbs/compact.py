@@ -105,11 +105,14 @@ class Optimizer:
         max_source_bytes: int | None = None,
         excluded_fragment_ids: Sequence[int] = (),
         sort_by: Sequence[str] = (),
+        target_bases: Sequence[str] = (),
+        target_all_bases: bool | None = None,
         **noted: Any,
     ) -> CompactionMetrics:
         """Join small fragments and rewrite those with many deleted rows. docs/verbs/optimize.md has the arguments.
 
         What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.
+        Rows stay at their base path, or move to `target_bases`.
         Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
         a terminal where tqdm is installed).
         """
@@ -125,6 +128,8 @@ class Optimizer:
             max_source_bytes,
             excluded_fragment_ids,
             sort_by,
+            target_bases,
+            target_all_bases,
         )
         return compact(self._target, self._condition, options, given(noted), progress)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit, udf
 
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.spark.jvm import install
 from lance_spark.spark.protocol import NUMBER, PROTOCOL
-from tests.spark.processes import processes, run_without
+from tests.spark.processes import forked, processes, run_without
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
@@ -48,6 +51,44 @@ def test_reads_and_writes_by_all_doors_need_one_process_on_the_driver(spark: Spa
     # Processes that had nothing to do for a minute may have ended meanwhile.
     assert processes(SPARKS) <= before
     assert 2 <= len(processes(DAEMON)) <= len(daemon_and_process)
+
+
+@pytest.fixture
+def with_file(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    """A session with a file of --py-files, whose processes on the driver are others than those of sessions without it."""
+    with zipfile.ZipFile(tmp_path / "more.zip", "w") as archive:
+        archive.writestr("more.py", "")
+    context: Any = spark.sparkContext
+    path = list(sys.path)
+    context.addPyFile(str(tmp_path / "more.zip"))
+    session = spark.newSession()
+    session.createDataFrame([], "a int")  # which makes it the one whose sources are looked up
+    yield session
+    spark.createDataFrame([], "a int")
+    context._python_includes.remove("more.zip")
+    sys.path[:] = path
+
+
+def forked_with_file() -> set[int]:
+    """The processes that import from the file, as their variables say."""
+    found = set()
+    for process in forked(DAEMON):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if "more.zip" in Path(f"/proc/{process}/environ").read_text():
+                found.add(process)
+    return found
+
+
+def test_enable_starts_the_process_which_the_first_query_asks(with_file: SparkSession, stored: str) -> None:
+    before, sparks = forked_with_file(), processes(SPARKS)
+    lance_spark.enable(with_file)
+    while not (started := forked_with_file() - before):
+        pass
+    assert with_file.read.format("lance").load(stored).where("id = 5").count() == 1
+    assert forked_with_file() - before == started
+    assert processes(SPARKS) <= sparks
+    shout = udf(str.upper, "string")
+    assert with_file.range(1).select(shout(lit("a"))).collect() == [("A",)]  # by Spark's own worker
 
 
 def test_executors_need_no_class_of_the_planner(spark: SparkSession) -> None:

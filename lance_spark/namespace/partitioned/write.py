@@ -38,7 +38,7 @@ from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.rules import Kind, Rules, rules_of
 from lance_spark.table.write.target import WriteTarget
-from lance_spark.table.write.write import delete_data_files, discard
+from lance_spark.table.write.write import delete_data_files, discard, files_of
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
 """The effect on existing rows: keep all; replace all; replace partitions with new rows; replace rows of a condition."""
@@ -110,6 +110,8 @@ def begin(
         check_continues(version.manifest.snapshot, held.version, held.identity)
     if options.merge_schema:
         raise InvalidOptionError("mergeSchema does not apply to partitioned namespaces; add columns with PartitionedNamespace.add_columns")
+    if options.initial_bases or options.targets:
+        raise InvalidOptionError("base paths are those of one table; the tables of a partitioned namespace are in its own folder")
     shape = from_arrow(version.schema)
     check_fits(schema, shape)
     check_divides(version, version.spec)
@@ -189,7 +191,7 @@ class PartitionWriter:
         for key, writer in self._open.items():
             self._partitions[key].fragments += writer.abort()
         for partition in self._partitions.values():
-            delete_data_files(partition.target, [file.path for f in partition.fragments for file in f.files])
+            delete_data_files(partition.target, files_of(partition.fragments))
 
     def _divide(self) -> None:
         if not self._chunk:

@@ -120,7 +120,9 @@ def _spark_type(f: pa.Field, path: str, metadata: Mapping[bytes, bytes] | None, 
         return st.TimestampNTZType() if t.tz is None else st.TimestampType()
     if pa.types.is_decimal(t):
         if t.precision > 38 or not 0 <= t.scale <= t.precision:
-            raise UnsupportedFeatureError(f"column {path!r}: {t} has more than the 38 digits of Spark's decimals; {_LEAVE_OUT}")
+            raise UnsupportedFeatureError(
+                f"column {path!r}: {t} has more than the 38 digits of Spark's decimals; {_LEAVE_OUT}, or read it as Arrow with Dataset"
+            )
         return st.DecimalType(t.precision, t.scale)
     if pa.types.is_time(t):
         return _time_type(t, path)

@@ -14,6 +14,7 @@ import re
 import weakref
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from lance_spark.spark.jvm.features import absent, sources
 from lance_spark.spark.jvm.reason import reason
 from lance_spark.spark.jvm.warning import warn
 from lance_spark.spark.protocol import check_protocol
+from lance_spark.spark.workers.worker_python import source_function
 
 _PLANNER = "lancespark.LancePlanner"
 _EXTENSIONS = f"{_PLANNER}$Extensions"
+_SOURCES = "lancespark.source.SessionSource"
 _PROTOCOL = "lancespark.protocol.Protocol"
 _GUARD = "lancespark.core.ReplaceGuard"
 _LAST_CHANGE = "lancespark.table.LastChange"
@@ -51,13 +54,15 @@ _JAVA_8 = 8  # the lowest class file version that can call static interface meth
 _LOG = logging.getLogger("lance_spark")
 
 
-def install(spark: SparkSession) -> None:
+def install(spark: SparkSession) -> bool:
     """Install the rules into `spark` unless they are installed. If that is impossible, log one warning per process.
 
-    It works in new sessions and in those that have run queries.
+    It works in new sessions and in those that have run queries. Returns True if the session has its data source, too.
     """
     if reason := _why_not(spark):
         warn(reason)
+        return False
+    return _has_source(spark)
 
 
 def _why_not(spark: SparkSession) -> str:
@@ -71,17 +76,32 @@ def _why_not(spark: SparkSession) -> str:
 
 
 def _install(spark: SparkSession) -> None:
-    gateway: Any = spark.sparkContext._gateway
+    installed = _installed(spark)
     session: Any = spark._jsparkSession
+    # This must come first: other calls build the session's planner, which reads the extensions when it is built.
+    installed.extensions.apply(session.extensions())
+    installed.extensions.addTo(session)
+
+
+def _has_source(spark: SparkSession) -> bool:
+    """Register the data source unless the session has it. False if only Spark's own way is left."""
+    sources = _installed(spark).sources
+    try:
+        is_there = sources.isRegistered(spark._jsparkSession)
+        return bool(is_there or sources.register(spark._jsparkSession, source_function(spark.sparkContext)))
+    except Py4JError as e:
+        _LOG.debug("Spark itself registers the data source: %s", e)
+        return False
+
+
+def _installed(spark: SparkSession) -> _Installed:
+    gateway: Any = spark.sparkContext._gateway
     if gateway not in _extensions:
         loader = _loader(spark)
         if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
             _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
-        _extensions[gateway] = _new(spark, loader, _EXTENSIONS)
-    extensions = _extensions[gateway]
-    # This must come first: other calls build the session's planner, which reads the extensions when it is built.
-    extensions.apply(session.extensions())
-    extensions.addTo(session)
+        _extensions[gateway] = _Installed(_new(spark, loader, _EXTENSIONS), _new(spark, loader, _SOURCES))
+    return _extensions[gateway]
 
 
 def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
@@ -146,8 +166,17 @@ def _made(gateway: Any, loader: Any, name: str) -> Any:
 _lists: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The lists of internals for each JVM where they were needed. py4j takes classes of one name for one class, so there must be only one."""
 
-_extensions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""What installs the rules, for each JVM: every verb of LanceTable begins with it, and each call of a JVM takes time."""
+
+@dataclass(frozen=True)
+class _Installed:
+    """Objects of the planner's classes: what installs the rules, and what registers the data source."""
+
+    extensions: Any
+    sources: Any
+
+
+_extensions: weakref.WeakKeyDictionary[Any, _Installed] = weakref.WeakKeyDictionary()
+"""The objects for each JVM: every verb of LanceTable begins with it, and each call of a JVM takes time."""
 
 _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The class loader of the compiled classes for each JVM, so that every `install` uses the same classes."""

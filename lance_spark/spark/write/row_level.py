@@ -29,7 +29,7 @@ from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import ROW_OPERATION, Command, FewRows, Writer
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
-from lance_spark.spark.write.writer import abort_job, no_message
+from lance_spark.spark.write.writer import abort_job, no_message, partition_id
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.column_files import ColumnFile, column_target, write_columns
 from lance_spark.table.changes.columns_in_place import InPlace, columns_of, is_possible
@@ -86,7 +86,8 @@ class RowLevelWriter(JobWriter):
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
-        return _message(clock, write_rows(self._target, map(with_operation, clock.rows(iterator))))
+        target = replace(self._target, write=self._target.write.from_folder(partition_id()))
+        return _message(clock, write_rows(target, map(with_operation, clock.rows(iterator))))
 
     @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -130,7 +131,8 @@ class FirstRowsWriter(JobWriter):
         """Write the inserted rows of a task to data files."""
         start_task()
         clock = WriteClock()
-        fragments = write.write_fragments(self._target, (self._inserted(batch) for batch in clock.rows(iterator)))
+        target = self._target.from_folder(partition_id())
+        fragments = write.write_fragments(target, (self._inserted(batch) for batch in clock.rows(iterator)))
         fragments = tuple(f for f in fragments if f.physical_rows)
         return _message(clock, DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
 

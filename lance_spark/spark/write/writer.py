@@ -113,7 +113,8 @@ class LanceWriter(JobWriter):
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
-        fragments = write.write_fragments(replace(self._target, rules=of_session(self._target.rules)), clock.rows(iterator))
+        target = replace(self._target, rules=of_session(self._target.rules)).from_folder(partition_id())
+        fragments = write.write_fragments(target, clock.rows(iterator))
         return LanceCommitMessage(clock.report(fragments), fragments)
 
     @brief_errors()
@@ -135,12 +136,18 @@ class LanceWriter(JobWriter):
         with on_failure(lambda: write.discard(self._target, [f for some in fragments.values() for f in some])):
             for i, message in enumerate(messages):
                 if isinstance(message, FewRows) and message.rows:
-                    fragments[i] = write.write_fragments(self._target, pa.ipc.open_stream(message.rows))
+                    fragments[i] = write.write_fragments(self._target.from_folder(i), pa.ipc.open_stream(message.rows))
         return [fragment for i in sorted(fragments) for fragment in fragments[i]]
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""
         abort_job(self._target, messages)
+
+
+def partition_id() -> int:
+    """The number of the partition of this task; 0 outside of tasks."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def of_session(rules: Rules) -> Rules:

@@ -32,7 +32,8 @@ from lance_spark.errors import (
     on_refusal,
 )
 from lance_spark.file.supported_types import WRITABLE, check_supported, storage_version, warn_if_unstable
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
@@ -50,6 +51,7 @@ from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, reopened
+from lance_spark.table.write.bases import Folder, are_registered, new_bases
 from lance_spark.table.write.conform import check_fits, matched
 from lance_spark.table.write.defaults import default_of
 from lance_spark.table.write.fragment_writer import FragmentWriter
@@ -59,6 +61,10 @@ from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
 from lance_spark.table.write.target import Mode, WriteTarget
+
+_OLD_FORMAT = (
+    "; migrate the table first (Dataset.migrate, CALL lance.system.migrate or lance-spark migrate); overwriting it is possible, too"
+)
 
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
@@ -133,18 +139,35 @@ def _begin(
     store = _store_of(place, options)
     base = _there(place, store)
     if base is None:
-        return _new_table(store, arrow_schema, mode, options, None), None
+        return _with_initial_bases(_new_table(store, arrow_schema, mode, options, None)), None
     current = completed(base.manifest)
     if mode == "create":
         raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
     check_writable(current, store.uri)
+    if not are_registered(store, options.initial_bases, current.base_paths):
+        raise InvalidOptionError(f"{store.uri}: initial_bases are those of new tables; register base paths of a table with add_bases")
     if mode == "append":
         target = _more_rows(base, current, arrow_schema, options)
     elif options.keeps_columns:
         target = _other_rows(base, current, arrow_schema, options)
     else:
         target = _new_table(store, arrow_schema, mode, options, current)
-    return target.based_on(base), base
+    return _in_bases(target, base, options).based_on(base), base
+
+
+def _with_initial_bases(target: WriteTarget) -> WriteTarget:
+    """The target for a new table, with its base paths and those that the files are written to."""
+    bases = new_bases(target.store, target.options.initial_bases)
+    locations = Locations(target.store, bases, allow_other_stores=True)  # they are the user's own
+    return replace(target, initial_bases=bases, bases=target.options.targets.folders(locations, target.store))
+
+
+def _in_bases(target: WriteTarget, snapshot: Snapshot, options: WriteOptions) -> WriteTarget:
+    """The target with the base paths that the files are written to."""
+    locations = snapshot.locations
+    if options.allow_other_stores:
+        locations = replace(locations, allow_other_stores=True)
+    return replace(target, bases=options.targets.folders(locations, snapshot.root))
 
 
 def _store_of(place: str | PathLike[str] | Store | Snapshot, options: WriteOptions) -> Store:
@@ -224,7 +247,8 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     if adds_rows:
         check_supported(manifest.schema, WRITABLE[data_format])
     rules = rules_of(manifest.schema, manifest.config)
-    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules).based_on(snapshot)
+    target = WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules)
+    return _in_bases(target, snapshot, options).based_on(snapshot)
 
 
 def _filled(whole: Schema, arrow_schema: pa.Schema) -> Schema:
@@ -243,7 +267,7 @@ def _filled(whole: Schema, arrow_schema: pa.Schema) -> Schema:
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
     keeps = current is not None and (mode == "append" or options.data_storage_version is None)
     data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
-    storage_version(data_format, "; overwriting the table with one of these is possible" if keeps else "")
+    storage_version(data_format, _OLD_FORMAT if keeps else "")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
         raise InvalidOptionError("stable row ids can be enabled only when a table is created; this table has none")
     return data_format
@@ -252,7 +276,7 @@ def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) ->
 def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
     """Write new rows to data files, which no version refers to yet. If this fails, the files are deleted."""
     writer = FragmentWriter(target)
-    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
+    with on_failure(lambda: delete_data_files(target, files_of(writer.abort()))):
         for batch in batches:
             writer.write(batch, Kind.INSERTED)
         return writer.finish()
@@ -280,7 +304,8 @@ def commit_write(
         transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
         return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
     keeps = target.mode == "overwrite" and bool(target.read_version) and target.options.keeps_columns
-    operation = Overwrite(tuple(fragments), target.schema, dict(target.options.config), keeps_columns=keeps)
+    config, bases = dict(target.options.config), target.initial_bases
+    operation = Overwrite(tuple(fragments), target.schema, config, bases, keeps_columns=keeps)
     try:
         return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base, latest_at)
     except TableAlreadyExistsError:
@@ -310,9 +335,11 @@ def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) ->
     """Append to a table that another writer has created meanwhile, if its schema is the one that we would have given it."""
     snapshot = open_snapshot(target.store)
     theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
-    if theirs != ours or snapshot.manifest.data_format != target.data_format:
+    bases = snapshot.manifest.base_paths
+    if theirs != ours or snapshot.manifest.data_format != target.data_format or bases != target.initial_bases:
         raise CommitConflictError(
-            f"{target.store.uri}: another writer has created the table meanwhile with other columns; run the write again", retryable=True
+            f"{target.store.uri}: another writer has created the table meanwhile with other columns or base paths; run the write again",
+            retryable=True,
         )
     target.rules.constraints.check_complete(snapshot.manifest.config, str(snapshot))
     return commit_write(target.based_on(snapshot), fragments)
@@ -323,37 +350,48 @@ def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
 
     Do not call it after CommitStateUnknownError: a version that refers to them may still appear.
     """
-    _discard(target, lambda: _paths(fragments))
+    _discard(target, lambda: files_of(fragments))
 
 
 def discard_job(target: WriteTarget) -> None:
     """`discard` for all files of a write, including those of tasks that were stopped or lost before they reported their files."""
-    _discard(target, lambda: [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
+    folders = dict.fromkeys((*target.folders, Folder(target.store)))  # new columns are always in the table's own folder
+    _discard(target, lambda: [file for folder in folders for file in _files_of_job(target, folder)])
 
 
-def _discard(target: WriteTarget, find: Callable[[], Sequence[str]]) -> None:
+def _files_of_job(target: WriteTarget, folder: Folder) -> list[DataFile]:
+    """The files of a write in one of its folders."""
+    entries = folder.store.list(folder.path)
+    return [DataFile(entry.name, (), base_id=folder.base_id) for entry in entries if entry.name.endswith(f"{target.job}.lance")]
+
+
+def _discard(target: WriteTarget, find: Callable[[], Sequence[DataFile]]) -> None:
     """Delete the files that `find` returns and no version refers to; if a version cannot be read, none."""
     with logged(f"{target.store.uri}: deleting the files of a write that was given up"):
-        paths, named = find(), set[str]()
+        files, named = find(), set[str]()
         with contextlib.suppress(TableNotFoundError):
-            for version in list_versions(target.store) if paths else ():
+            for version in list_versions(target.store) if files else ():
                 if version > target.read_version:
-                    named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
-        delete_data_files(target, [path for path in paths if path not in named])
+                    manifest = open_snapshot(target.store, version=version).manifest
+                    named.update(file.path for file in files_of(manifest.fragments))
+        delete_data_files(target, [file for file in files if file.path not in named])
     if target.read_version:
         remove_dropped(target.store)
 
 
-def _paths(fragments: Iterable[Fragment]) -> list[str]:
-    return [file.path for fragment in fragments for file in fragment.files]
+def files_of(fragments: Iterable[Fragment]) -> list[DataFile]:
+    """The data files of fragments."""
+    return [file for fragment in fragments for file in fragment.files]
 
 
-def delete_data_files(target: WriteTarget, paths: Iterable[str]) -> None:
-    """Delete data files that no version refers to, with their blobs. Best effort: cleanup finds the rest."""
-    store, have_sidecars = target.store, any(f.is_blob for f in target.schema.walk())
-    for path in paths:
+def delete_data_files(target: WriteTarget, files: Iterable[DataFile]) -> None:
+    """Delete data files of a write that no version refers to, with their blobs. Best effort: cleanup finds the rest."""
+    have_sidecars = any(f.is_blob for f in target.schema.walk())
+    for file in files:
+        folder = target.folder_of(file)
+        path = folder.place(file.path)
         with contextlib.suppress(StorageError):
-            store.delete(f"data/{path}")
-            folder = f"data/{path.removesuffix('.lance')}"
-            for entry in store.list(folder) if have_sidecars else ():
-                store.delete(f"{folder}/{entry.name}")
+            folder.store.delete(path)
+            blobs = path.removesuffix(".lance")
+            for entry in folder.store.list(blobs) if have_sidecars else ():
+                folder.store.delete(f"{blobs}/{entry.name}")

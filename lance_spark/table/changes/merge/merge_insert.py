@@ -23,7 +23,7 @@ from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
 from lance_spark.table.write.nested_values import lacks_fields
-from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.write import Data, read_all
 
 Result = TypeVar("Result")
@@ -196,7 +196,8 @@ class MergeInsertBuilder(Generic[Result]):
 
     uri: str
     merge: MergeInsert
-    run: Callable[[MergeInsert, pa.Table], Result]
+    run: Callable[[MergeInsert, pa.Table, WriteOptions], Result]
+    options: WriteOptions = NO_OPTIONS
 
     def __repr__(self) -> str:
         return f"MergeInsertBuilder({self.uri!r}, on={list(self.merge.on)!r})"
@@ -233,12 +234,20 @@ class MergeInsertBuilder(Generic[Result]):
         """
         return self._with(delete_by_source=expr or "")
 
+    def target_bases(self, bases: Sequence[str]) -> MergeInsertBuilder[Result]:
+        """Write the new data files to these base paths in turn, which are names or paths; see `Dataset.write`."""
+        return replace(self, options=replace(self.options, target_bases=bases))
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder[Result]:
+        """Write the new data files to all base paths in turn, after the table's own folder if that is included."""
+        return replace(self, options=replace(self.options, target_all_bases=include_primary))
+
     def execute(self, data: Data) -> Result:
         """Merge the rows, which are kept in memory.
 
         Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError; see `when_matched_fail`.
         """
-        return self.run(self.merge, read_all(data))
+        return self.run(self.merge, read_all(data), self.options)
 
     def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:
         return replace(self, merge=replace(self.merge, **changes))

@@ -8,6 +8,7 @@ import lancespark.core.SparkInternals;
 import lancespark.protocol.Names;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
+import org.apache.spark.SparkFiles;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.PythonWorker;
 import org.apache.spark.api.python.PythonWorkerUtils$;
@@ -38,6 +39,9 @@ class PlanningProcess {
   /** The Pythons of which a process has started, and those of which none does: one may lack the package, which comes with the files of a session. */
   private static final Set STARTED = ConcurrentHashMap.newKeySet(), NOT_STARTING = ConcurrentHashMap.newKeySet();
 
+  /** What starts, or has started, a process ahead of the first request; null if none was asked for. */
+  private static volatile Thread ahead = null;
+
   /** How often a process is started for a request, or asked it. Processes that start, wait or answer may be killed, and a busy machine may not answer in time. */
   private static final int TRIES = 5;
 
@@ -49,6 +53,8 @@ class PlanningProcess {
       for (int i = 0; i < TRIES; i++) {
         PythonPlannerRunner runner = (PythonPlannerRunner) question.request(wasAsked);
         if (!canAnswer(source)) return answerOfSpark(runner);
+        Thread starting = ahead;
+        if (starting != null) starting.join();  // so that this request does not start another one
         PlanningProcess process = new PlanningProcess(source);
         if (!process.start()) continue;
         wasAsked = true;
@@ -74,8 +80,26 @@ class PlanningProcess {
     return runner.runInPython(runner.runInPython$default$1());
   }
 
+  /** Starts a process that waits for the first request. If none starts, the first request tries again. */
+  static synchronized void startAhead(PythonFunction source) {
+    if (!canAnswer(source)) return;
+    final PlanningProcess process = new PlanningProcess(source);
+    ahead = new Thread("lance_spark-start") {
+      public void run() {
+        try {
+          if (process.start()) process.end("releasePythonWorker");
+        } catch (Exception e) {
+          Session.LOG.debug("no Python process on the driver waits for the first request", e);
+        }
+      }
+    };
+    ahead.setDaemon(true);
+    ahead.start();
+  }
+
   private static boolean canAnswer(PythonFunction source) {
-    return !IS_WINDOWS && !NOT_STARTING.contains(source.pythonExec()) && source.pythonIncludes().isEmpty() && source.broadcastVars().isEmpty() && !isSetOtherwise();
+    boolean hasFilesOfClient = !source.pythonIncludes().isEmpty() && artifacts().isDefined();
+    return !IS_WINDOWS && !NOT_STARTING.contains(source.pythonExec()) && !hasFilesOfClient && source.broadcastVars().isEmpty() && !isSetOtherwise();
   }
 
   private static boolean isSetOtherwise() {
@@ -91,14 +115,29 @@ class PlanningProcess {
 
   private PlanningProcess(PythonFunction source) {
     this.source = source;
-    scala.Option state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
-    artifacts = state.isEmpty() ? state : (scala.Option) new scala.Some(((JobArtifactState) state.get()).uuid());
+    artifacts = artifacts();
     Map all = new HashMap(source.envVars());
+    all.put("PYTHONPATH", path(source));
     all.put("SPARK_REUSE_WORKER", "1");
     all.put("SPARK_SIMPLIFIED_TRACEBACK", "1");
     all.put("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER");
     all.put("SPARK_JOB_ARTIFACT_UUID", artifacts.isEmpty() ? "default" : artifacts.get());
     environment = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
+  }
+
+  /** The session's own folder of files, as Spark Connect has it. */
+  private static scala.Option artifacts() {
+    scala.Option state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
+    return state.isEmpty() ? state : (scala.Option) new scala.Some(((JobArtifactState) state.get()).uuid());
+  }
+
+  /** PYTHONPATH with the files of --py-files, since the daemon imports the package before it reads their names. */
+  private static String path(PythonFunction source) {
+    List files = source.pythonIncludes(), places = new ArrayList();
+    for (int i = 0; i < files.size(); i++) places.add(SparkFiles.get((String) files.get(i)));
+    Object given = source.envVars().get("PYTHONPATH");
+    if (given != null) places.add(given);
+    return String.join(File.pathSeparator, places);
   }
 
   /** Makes a process wait for the request. False if it does not start. An interrupted thread, whose query was cancelled, starts none. */

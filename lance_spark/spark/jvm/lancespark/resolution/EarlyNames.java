@@ -6,6 +6,7 @@ import lancespark.core.EntryCatalog;
 import lancespark.core.OfLanceTables;
 import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Names;
@@ -32,7 +33,6 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -194,7 +194,7 @@ public class EarlyNames extends Rule implements Addition {
 
     /** A table that its catalog alters with the columns that Spark's has of it. */
     private static Object inSession(Identifier id, CaseInsensitiveStringMap options) throws Exception {
-      EntryCatalog altering = EntryCatalog.over(Session.active().sessionState().catalogManager().v2SessionCatalog());
+      EntryCatalog altering = EntryCatalog.over(SessionCatalogs.active().v2SessionCatalog());
       if (altering == null) return null;
       Object relation = DataSourceV2Relation$.MODULE$.create(altering.loadTable(id), new scala.Some(altering), new scala.Some(id));
       return SparkInternals.with((scala.Product) relation, "options", options);
@@ -215,7 +215,7 @@ public class EarlyNames extends Rule implements Addition {
 
   /** Whether a name is one in a catalog of lance tables. */
   private static boolean hasOnlyLanceTables(List names) {
-    CatalogManager manager = Session.active().sessionState().catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
     CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
     return catalog instanceof OfLanceTables;
@@ -231,7 +231,7 @@ public class EarlyNames extends Rule implements Addition {
     scala.collection.immutable.Seq parts = (scala.collection.immutable.Seq) relation.multipartIdentifier();
     List names = CollectionConverters.asJava(parts);
     org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
-    CatalogManager manager = state.catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     boolean isFull = names.size() == 3 && names.get(0).equals(SESSION);
     boolean isCurrent = manager.currentCatalog().name().equals(SESSION) && names.size() < 3;
     if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return null;

@@ -11,6 +11,7 @@ import lancespark.catalog.Rows;
 import lancespark.core.EntryCatalog;
 import lancespark.core.OwnStatement;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
@@ -112,7 +113,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
 
   /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
   private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
-    EntryCatalog entries = EntryCatalog.over(Session.active().sessionState().catalogManager().v2SessionCatalog());
+    EntryCatalog entries = EntryCatalog.over(SessionCatalogs.active().v2SessionCatalog());
     if (entries == null) throw hasNoVersion(entry);
     TableChange[] changes = new TableChange[columns.size()];
     for (int i = 0; i < changes.length; i++) {
