@@ -221,8 +221,8 @@ class PartitionedNamespace:
         keys = (on,) if isinstance(on, str) else tuple(on or ())
         return MergeInsertBuilder(self.uri, MergeInsert(key_names(self.snapshot.shape, keys)), self._merged)
 
-    def _merged(self, merge: MergeInsert, source: pa.Table) -> PartitionedNamespace:
-        return self._after(row_verbs.merge_insert(self.snapshot, merge, source, NO_OPTIONS))
+    def _merged(self, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> PartitionedNamespace:
+        return self._after(row_verbs.merge_insert(self.snapshot, merge, source, options))
 
     def _after(self, changes: RowChanges) -> PartitionedNamespace:
         return self._changed(opened(self.snapshot.root, changes.version))
