@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages features conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pyla
 pages: $(VENV)/.test ## Write the tables of the documentation that are made from the package
 	$(BIN)/python -m tests.pages
 
+features: $(VENV)/classes.jar ## Write what the planner's Java uses of Spark into the list of its features
+	$(BIN)/python -m tests.spark.used_of_spark $<
+
 conflict-answers: $(VENV)/.test ## Record anew what the installed pylance answers to every pair of concurrent changes
 	$(BIN)/python -m tests.table.commit.record_answers
 
@@ -96,7 +99,7 @@ browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left 
 	scripts/browser $(abspath $(VENV))
 
 # The planner's Java as the wheel has it: a test compares it with each supported Spark.
-$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java)
+$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java) $(wildcard lance_spark/spark/jvm/*/*.txt lance_spark/spark/jvm/*/*/*.txt)
 	$(BIN)/python scripts/classes.py "$$(scripts/javac)" $@
 
 lint: $(VENV)/.test $(VENV)/classes.jar ## Check style, formatting and types, of Java, too

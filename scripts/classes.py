@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pyspark
 
-from lance_spark.spark.jvm.classes import DIGEST, PACKAGED, digest_of
-from lance_spark.spark.jvm.install import sources
+from lance_spark.spark.jvm.classes import DIGEST, digest_of
+from lance_spark.spark.jvm.features import sources
 
 # The sources are in the language that Janino takes, too: raw types, and casts that javac does not need.
 # Spark's jars name jars that are not there, and classes of annotations that are not (path, classfile).
@@ -37,7 +37,12 @@ def javac(compiler: str, into: Path, files: list[Path]) -> None:
 
 def compile_all(compiler: str, into: Path) -> None:
     """Compile the planner, and the parser that is made of this Spark's ParserInterface."""
-    javac(compiler, into, [PACKAGED.parent / path for path in sources()])
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / path for path in sources()]
+        for file, text in zip(files, sources().values()):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="ascii")
+        javac(compiler, into, files)
     java = str(Path(compiler).resolve().with_name("java"))
     command = [java, "-cp", f"{into}:{SPARK}/*", "lancespark.statements.ParserSource"]
     parser = into / "InstalledStatementParser.java"

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
-from lance_spark.actions.action import Action, Door, Job
+from lance_spark.actions.action import Action, Door
 from lance_spark.actions.all import ACTIONS, OWN
 from lance_spark.cli import operations
 from lance_spark.cli.main import main, program
@@ -78,17 +78,15 @@ def copies(folder: Path, tmp_path: Path) -> Callable[[], Path]:
 
 def call(path: Path, name: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of CALL, as LanceProcedure.java asks for them; tasks run in this process."""
-    place = {"name": name, "place": {"id": [str(path)]}, "arguments": arguments}
-    action, job = ACTIONS[name], None
-    if isinstance(action.work, Job):
-        job = {"version": asked(place), "results": []}
-        for stage in range(action.stages):
-            request = {**place, "version": job["version"], "results": job["results"]}
-            source = CatalogSource(requested("tasks", request))
-            tasks = [t.value for t in source.reader(source.schema()).partitions()]
-            job["results"].append([encoded(calls.run(name, stage, task)) for task in tasks])
-    rows = asked({**place, "job": job} if job is not None else place)
-    return [dict(zip(action.columns, row)) for row in rows]
+    action = ACTIONS[name]
+    request: dict[str, Any] = {"name": name, "place": {"id": [str(path)]}, "arguments": arguments, "results": []}
+    while "version" in (answer := asked(request)):
+        request["version"] = answer["version"]
+        source = CatalogSource(requested("tasks", request))
+        tasks = [t.value for t in source.reader(source.schema()).partitions()]
+        stage = len(request["results"])
+        request["results"].append([encoded(calls.run(name, stage, task)) for task in tasks])
+    return [dict(zip(action.columns, row)) for row in answer["rows"]]
 
 
 def encoded(result: bytes) -> str:

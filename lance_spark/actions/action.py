@@ -183,11 +183,6 @@ class Action:
         """The columns as DDL of Spark."""
         return ", ".join(f"{name} {type}" for name, type in self.columns.items())
 
-    @property
-    def stages(self) -> int:
-        """The number of stages of tasks."""
-        return len(self.work.stages) if isinstance(self.work, Job) else 0
-
     def run(self, runner: Runner, snapshot: Snapshot, given: Given, track: Track = untracked) -> Any:
         """Do the work, with tasks on a runner if it has any, and return its value."""
         if isinstance(self.work, Job):

@@ -62,13 +62,13 @@ class LanceDataSource(Headed, DataSource):
         self._request = Request()
         self._opened: Opened | None = None
         self._commits = False
-        self._header = Source(0, "", "table", 0)
+        self._header: Source | None = None
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
             with wrong_arguments_as_options():
                 read = self._options if command is None else _read_by(command, self._options)
                 self._opened = open_version(read, identity)
-            self._header, self._pinned = self._opened.header, self._opened.pinned()
+            self._pinned = self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
             self._pinned = e
@@ -107,7 +107,11 @@ class LanceDataSource(Headed, DataSource):
     @property
     def read(self) -> Read:
         """What is read."""
-        return read_of(Asked(self.opened(), self._options, self.about, self._given.call is not None))
+        return self._read_of(self.opened())
+
+    def _read_of(self, opened: Opened) -> Read:
+        is_called = self._given.call is not None
+        return read_of(Asked(opened, self._options, self.about, is_called))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""
@@ -171,13 +175,16 @@ class LanceDataSource(Headed, DataSource):
         """The pinned version. Raises the error of opening it."""
         self._check_not_lost()
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._options.chooses_version:
-            declared = of_json(self._request.declared)
-            return OpenedTable(Snapshot(store_of(self._options), Manifest(0, from_arrow(stored(declared, {}))), ""))
+            return self._not_yet_there(of_json(self._request.declared))
         if isinstance(self._pinned, LanceError):
             raise self._pinned
         if self._opened is None:
             self._opened = self._pinned(self._options, self._options.searches)
         return self._opened
+
+    def _not_yet_there(self, columns: StructType) -> Opened:
+        """An empty table with these columns, before its first version."""
+        return OpenedTable(Snapshot(store_of(self._options), Manifest(0, from_arrow(stored(columns, {}))), ""))
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
@@ -191,7 +198,18 @@ class LanceDataSource(Headed, DataSource):
 
     def header(self) -> Source:
         """What the JVM knows of this source."""
+        if self._header is None:
+            self._header = self._made_header()
         return self._header
+
+    def _made_header(self) -> Source:
+        opened = self._opened
+        if opened is None:
+            if not isinstance(self._pinned, TableNotFoundError):
+                return Source(0, "", "", "")
+            opened = self._not_yet_there(StructType())
+        can = self._read_of(opened).abilities
+        return opened.header(can.names, can.unjoined)
 
     def bound(self, request: Json) -> LanceDataSource:
         """This source, which a pickle has just made, for one scan that the planner asks for."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_UTF8, _CLASS, _FIELD, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 1, 7, 9, 10, 11, 12
+_UTF8, _CLASS, _STRING, _FIELD, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 1, 7, 8, 9, 10, 11, 12
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _WIDE = (5, 6)
 _JAVA = ("java/", "javax/", "jdk/", "sun/")
@@ -30,6 +30,15 @@ def references(class_file: bytes) -> Iterator[tuple[str, str]]:
             parameters = len(_PARAMETER.findall(descriptor[: descriptor.rindex(")")])) if tag != _FIELD else 0
             name = "new" if name == "<init>" else name
             yield _class_name(pool, pool[owner][1]), f".{name}" if tag == _FIELD else f"{name}/{parameters}"
+
+
+def strings(class_file: bytes) -> Iterator[str]:
+    """Each constant that is a string."""
+    pool, _end = _constant_pool(class_file)
+    for tag, value in pool.values():
+        if tag == _STRING:
+            (index,) = struct.unpack(">H", value)
+            yield _text(pool, index)
 
 
 @dataclass(frozen=True)

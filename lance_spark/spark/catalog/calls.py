@@ -32,7 +32,6 @@ def describe(catalog: Catalog) -> dict[str, Any]:
             "columns": action.ddl,
             "parameters": [["table", "string", "the table, by its name or path"], *([p.name, p.type, p.help] for p in action.at("CALL"))],
             "required": 1 + sum(p.is_required for p in action.at("CALL")),
-            "stages": action.stages,
             "effect": action.effect,
         }
         for name, action in ACTIONS.items()
@@ -44,12 +43,12 @@ def call(
     name: str,
     place: Place,
     arguments: Mapping[str, Any],
-    job: Mapping[str, Any] | None = None,
-) -> Any:
-    """The rows of an operation.
+    version: int | None = None,
+    results: Sequence[Sequence[str]] = (),
+) -> dict[str, Any]:
+    """The `rows` of an operation, or the `version` that the next `tasks` of its job are based on.
 
-    For one with a job, the first call without `job` returns the version that it is based on, and the last one, with `version` and the
-    `results` of the tasks, the rows.
+    After the tasks, the call comes again, with that version and the `results` of the tasks of each stage so far.
     """
     action = ACTIONS[name]
     if action.instead:
@@ -57,14 +56,16 @@ def call(
     given = _given(action, arguments)
     snapshot = latest_at(catalog, place)
     if NEW_TABLE in given:
-        return _made(catalog, action, snapshot, given)
+        return {"rows": _made(catalog, action, snapshot, given)}
     if not isinstance(action.work, Job):
-        return _rows(action, action.run(Here(), snapshot, given))
-    if job is None:
-        return with_own_ids(snapshot).version
-    snapshot = reopened(snapshot, job["version"])
+        return {"rows": _rows(action, action.run(Here(), snapshot, given))}
+    if version is None:
+        return {"version": with_own_ids(snapshot).version}
+    if len(results) < len(action.work.stages):
+        return {"version": version}
+    snapshot = reopened(snapshot, version)
     how = action.work.how(snapshot, **given)
-    return _rows(action, action.work.commit(snapshot, how, _results(job["results"])))
+    return {"rows": _rows(action, action.work.commit(snapshot, how, _results(results)))}
 
 
 def _given(action: Action, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,12 @@ queries read whole tables.
 
 from __future__ import annotations
 
-import importlib.resources
 import logging
 import re
 import weakref
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.jvm.classes import digest_of, is_whole, jar_of, keep, packaged
+from lance_spark.spark.jvm.features import absent, sources
 from lance_spark.spark.jvm.reason import reason
 from lance_spark.spark.jvm.warning import warn
 from lance_spark.spark.protocol import check_protocol
@@ -39,13 +38,13 @@ _LAST_CHANGE = "lancespark.table.LastChange"
 _ALTERATION = "lancespark.alteration.AlteringCatalog"
 _CATALOG_INSTALL = "lancespark.catalog.CatalogInstall"
 _FEATURES = "lancespark.core.Features"
-_SELF_CONTAINED = tuple(f"lancespark/core/{name}.java" for name in ("Feature", "Features", "ReplaceGuard"))
+_SELF_CONTAINED = tuple(
+    f"lancespark/core/{name}.java" for name in ("Feature", "FeatureLines", "Features", "ReplaceGuard", "ReplacesAtOnce")
+)
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = "lancespark.core.CompiledClasses"
 _BUILD = "spark-version-info.properties"
 """Spark's own file about its build: version, revision and time."""
-_SINCE = {"changelog": (4, 2), "nearest": (4, 2)}
-"""The versions of Spark that have the interfaces of a feature."""
 _VERSIONS = re.compile(r"4\.[0-3]\.\d+")
 """The versions of Spark for which the wheel's classes are tested. A vendor's build has other text after its numbers."""
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
@@ -235,13 +234,7 @@ def _has_unknown_features(gateway: Any, context: Any, jar: Path) -> bool:
     places = gateway.new_array(gateway.jvm.java.net.URL, 1)
     places[0] = _url(gateway, jar)
     features = _made(gateway, gateway.jvm.java.net.URLClassLoader(places, context), _FEATURES)
-    return any(features.missing(name, context) for name in features.names() if name not in _absent())
-
-
-def _absent() -> list[str]:
-    """The features of newer versions of Spark than this one."""
-    own = tuple(map(int, pyspark.__version__.split(".")[:2]))
-    return [name for name, version in _SINCE.items() if own < version]
+    return any(features.missing(name, context) for name in features.names() if name not in absent())
 
 
 def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
@@ -252,42 +245,10 @@ def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
     yield digest_of(sources()).encode()
 
 
-FEATURE_PACKAGES = (
-    "conditions", "resolution", "row_level", "session_catalog", "functions", "text", "search", "nearest", "catalog", "statements",
-    "alteration", "changelog", "planning", "columnar",
-)  # fmt: skip
-"""The packages below `lancespark` that a feature has for itself. The feature of the other packages, "scan", is what all others need."""
-
-_OUTSIDE = {"LanceCatalog.java": "catalog", "ChangelogCatalog.java": "changelog", "metrics": "columnar"}
-"""What a feature has outside of its package: the names that users and history servers know, in the package `lancespark`."""
-
-
-def feature_of(path: str) -> str:
-    """The feature of a source or of a class file, by its path: lancespark/conditions/ExtraConditions.java -> conditions."""
-    _, _, below = path.partition("/")
-    first = below.partition("/")[0].replace(".class", ".java")
-    return first if first in FEATURE_PACKAGES else _OUTSIDE.get(first, "scan")
-
-
-def sources(without: Collection[str] = ()) -> dict[str, str]:
-    """The planner's Java sources by path, such as lancespark/core/Session.java, except those of the features `without`."""
-    root = importlib.resources.files(__package__)
-    texts = {path: file.read_text(encoding="ascii") for path, file in _java_files(root, "")}
-    return {path: text for path, text in texts.items() if feature_of(path) not in without}
-
-
-def _java_files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _java_files(entry, f"{path}{entry.name}/")
-        elif entry.name.endswith(".java"):
-            yield path + entry.name, entry
-
-
 def _compile_known(gateway: Any, context: Any) -> Any:
     """`_compile` the sources, without those of the features for which Spark lacks something."""
     try:
-        return _compile(gateway, context, sources(_absent()))
+        return _compile(gateway, context, sources(absent()))
     except Py4JJavaError:
         features = _features(gateway, context)
         unknown = [name for name in features.names() if features.missing(name, context)]

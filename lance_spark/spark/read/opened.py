@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
-from lance_spark.spark.protocol import PARTITIONED, Source
+from lance_spark.spark.protocol import Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -36,9 +36,12 @@ class Opened(Protocol):
     def identity(self) -> str:
         """What distinguishes it from others of this version at the same place; see `table.versions.identity`."""
 
+    def header(self, abilities: str, unjoined: str) -> Source:
+        """What the JVM knows of a source that has opened it, and whose read has these abilities."""
+
     @property
-    def header(self) -> Source:
-        """What the JVM knows of a source that has opened it."""
+    def has_log(self) -> bool:
+        """Whether rows of a write-ahead log are read, too: only tasks know how many."""
 
     @property
     def num_fragments(self) -> int | None:
@@ -67,10 +70,12 @@ class OpenedTable:
     def identity(self) -> str:
         return self.shape.identity
 
+    def header(self, abilities: str, unjoined: str) -> Source:
+        return Source(self.shape.version, self.identity, abilities, unjoined)
+
     @property
-    def header(self) -> Source:
-        reads_log = self.shape.mem_wal == "merged" and has_log(self.shape.manifest)
-        return Source(self.shape.version, self.identity, "table", int(reads_log))
+    def has_log(self) -> bool:
+        return self.shape.mem_wal == "merged" and has_log(self.shape.manifest)
 
     @property
     def num_fragments(self) -> int | None:
@@ -100,11 +105,11 @@ class OpenedNamespace:
 
     version: PartitionedVersion
     num_fragments = None
+    has_log = False
 
-    @property
-    def header(self) -> Source:
+    def header(self, abilities: str, unjoined: str) -> Source:
         # A row-level command, and a write by a view, refer to the version of a table.
-        return Source(0, "", PARTITIONED, 0)
+        return Source(0, "", abilities, unjoined)
 
     @property
     def shape(self) -> Snapshot:

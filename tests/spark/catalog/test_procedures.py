@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from lance_spark import LanceTable
+from lance_spark import Dataset, LanceTable
 from lance_spark.actions.all import ACTIONS
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from tests.spark.catalog.lakes import Lake
@@ -185,7 +185,8 @@ def test_history_restore_and_cleanup(own: Lake) -> None:
     assert (done[1], own.versions("ns.t")) == (3, [4, 5])
     [fine] = own.sql("CALL lance.system.verify('ns.t')")
     assert (fine[0], fine[2:]) == (5, (True, [], []))
-    next((Path(own.location("ns.t")) / "data").iterdir()).unlink()
+    lost = Dataset.open(own.location("ns.t")).snapshot.manifest.fragments[0].files[0]
+    Path(own.location("ns.t"), "data", lost.path).unlink()
     [broken] = own.sql("CALL lance.system.verify(table => 'ns.t', decode => false)")
     assert (broken[2], len(broken[3])) == (False, 1)
 

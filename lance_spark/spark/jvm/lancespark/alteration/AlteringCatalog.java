@@ -5,10 +5,10 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.catalog.Changes;
 import lancespark.catalog.NamespaceCatalog;
+import lancespark.core.EntryCatalog;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
-import lancespark.session_catalog.DeclarationCheck;
 import lancespark.session_catalog.Entry;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
@@ -16,7 +16,6 @@ import lancespark.table.SessionTable;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
-import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -29,7 +28,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The session catalog for an ALTER TABLE of a lance table: it changes the table, and then the columns that Spark's catalog has of it. */
-public class AlteringCatalog extends DelegatingCatalogExtension implements DeclarationCheck {
+public class AlteringCatalog extends EntryCatalog {
   /** A format that has defaults of columns: Spark asks for one, and takes only those that it knows, where columns are in a new place. */
   private static final String TAKES_DEFAULTS = "parquet";
 

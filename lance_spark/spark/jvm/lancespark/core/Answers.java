@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 public class Answers {
   /** The same source, with what this Spark permits. */
   public static UserDefinedPythonDataSource to(UserDefinedPythonDataSource source) {
-    Object planning = Features.object("planning", "lancespark.planning.PlanningAnswers");
+    Object planning = Plugins.hook(Answers.class);
     return planning == null ? source : ((Answers) planning).in(source);
   }
 

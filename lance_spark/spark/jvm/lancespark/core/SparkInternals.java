@@ -4,14 +4,14 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 
-/** The only code, besides CatalogInstall, that accesses private fields of Spark. Features lists them, and the arguments of case classes. */
+/** The only code, besides CatalogInstall, that accesses private fields of Spark. features.txt lists them, and the arguments of case classes. */
 public class SparkInternals {
   public static Object get(Object object, String field) throws Exception { return accessible(object, field).get(object); }
   public static void set(Object object, String field, Object value) throws Exception { accessible(object, field).set(object, value); }
 
   private static Field accessible(Object object, String name) throws Exception {
     for (Class type = object.getClass(); type != null; type = type.getSuperclass()) {
-      if (!Features.declares(type, name)) continue;
+      if (!Feature.declares(type, name)) continue;
       Field field = type.getDeclaredField(name);
       field.setAccessible(true);
       return field;

@@ -2,7 +2,8 @@ package lancespark.resolution;
 
 import java.util.*;
 import lancespark.core.Addition;
-import lancespark.core.Features;
+import lancespark.core.EntryCatalog;
+import lancespark.core.OfLanceTables;
 import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
@@ -33,9 +34,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -59,7 +58,6 @@ public class EarlyNames extends Rule implements Addition {
   public String ruleName() { return "lance_spark.EarlyNames"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("resolution")) return plan;
     try {
       if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
       return new Writes().in(new Insertions().in(new Travels().in((LogicalPlan) plan)));
@@ -196,10 +194,9 @@ public class EarlyNames extends Rule implements Addition {
 
     /** A table that its catalog alters with the columns that Spark's has of it. */
     private static Object inSession(Identifier id, CaseInsensitiveStringMap options) throws Exception {
-      DelegatingCatalogExtension altering = (DelegatingCatalogExtension) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
+      EntryCatalog altering = EntryCatalog.over(Session.active().sessionState().catalogManager().v2SessionCatalog());
       if (altering == null) return null;
-      altering.setDelegateCatalog(Session.active().sessionState().catalogManager().v2SessionCatalog());
-      Object relation = DataSourceV2Relation$.MODULE$.create(((TableCatalog) altering).loadTable(id), new scala.Some(altering), new scala.Some(id));
+      Object relation = DataSourceV2Relation$.MODULE$.create(altering.loadTable(id), new scala.Some(altering), new scala.Some(id));
       return SparkInternals.with((scala.Product) relation, "options", options);
     }
   }
@@ -221,7 +218,7 @@ public class EarlyNames extends Rule implements Addition {
     CatalogManager manager = Session.active().sessionState().catalogManager();
     boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
     CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-    return catalog.getClass().getName().startsWith("lancespark.");
+    return catalog instanceof OfLanceTables;
   }
 
   private static boolean has(scala.Product value, String argument) {

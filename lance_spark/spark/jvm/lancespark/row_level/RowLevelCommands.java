@@ -2,11 +2,10 @@ package lancespark.row_level;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.Features;
+import lancespark.core.Plugins;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Json;
-import lancespark.resolution.LanceResolution;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.table.LanceOperation;
@@ -44,10 +43,9 @@ public class RowLevelCommands extends Rule {
 
   /** An error fails the command: without this rule it cannot run. */
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("row_level")) return plan;
     try {
       // Spark 4.0 rewrites commands after the rules of the analyzer.
-      return new Commands().in(LanceResolution.withTextColumns((LogicalPlan) plan));
+      return new Commands().in(Plugins.analyzed((LogicalPlan) plan));
     } catch (Exception e) {
       Platform.throwException(e);
       return plan;

@@ -1,6 +1,7 @@
 package lancespark.session_catalog;
 
 import java.util.*;
+import lancespark.core.EntryCatalog;
 import lancespark.core.Features;
 import lancespark.core.HandOver;
 import lancespark.core.ReplaceGuard;
@@ -12,7 +13,6 @@ import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.source.WriteInfo;
 import lancespark.table.LanceTable;
-import lancespark.table.OverwriteBuilder;
 import lancespark.table.RowLevelWrite;
 import lancespark.table.TakingAnyRows;
 import org.apache.spark.sql.catalyst.analysis.NamedRelation;
@@ -32,7 +32,6 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -62,7 +61,6 @@ public class CatalogTables extends Rule {
   public String ruleName() { return "lance_spark.CatalogTables"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("session_catalog")) return plan;
     if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
     try {
       return new Statements().in((LogicalPlan) plan);
@@ -126,7 +124,7 @@ public class CatalogTables extends Rule {
   private static LogicalPlan alteration(AlterTableCommand plan) {
     if (!(plan.table() instanceof ResolvedTable) || !isInCatalog((ResolvedTable) plan.table())) return (LogicalPlan) plan;
     ResolvedTable table = (ResolvedTable) plan.table();
-    if (table.catalog().getClass().getName().equals("lancespark.alteration.AlteringCatalog")) return (LogicalPlan) plan;
+    if (table.catalog() instanceof EntryCatalog) return (LogicalPlan) plan;
     boolean isOfCatalog = true;
     Map properties = new HashMap();
     Iterator it = CollectionConverters.asJava(plan.changes()).iterator();
@@ -141,16 +139,15 @@ public class CatalogTables extends Rule {
     }
     if (!properties.isEmpty()) check(properties, null);
     if (isOfCatalog) return (LogicalPlan) plan;
-    DelegatingCatalogExtension altering = (DelegatingCatalogExtension) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
+    EntryCatalog altering = EntryCatalog.over(table.catalog());
     if (altering == null) throw new UnsupportedOperationException("ALTER TABLE would change only Spark's catalog: " + Features.complaint("alteration"));
-    altering.setDelegateCatalog(table.catalog());
     return (LogicalPlan) SparkInternals.with((scala.Product) plan, "table", SparkInternals.with(table, "catalog", altering));
   }
 
   /** Refuses what Spark's catalog would take: properties that look like those of lance tables and are none, and names of columns. */
   private static void check(Map properties, StructType columns) {
-    DeclarationCheck check = (DeclarationCheck) Features.object("alteration", "lancespark.alteration.AlteringCatalog");
-    if (check != null) check.check(properties, columns);
+    EntryCatalog entries = EntryCatalog.known();
+    if (entries != null) entries.check(properties, columns);
   }
 
   /** A lance table of the session catalog. */

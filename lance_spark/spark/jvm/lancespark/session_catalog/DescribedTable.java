@@ -2,7 +2,6 @@ package lancespark.session_catalog;
 
 import java.util.*;
 import lancespark.protocol.Names;
-import lancespark.source.SessionEntry;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.types.StructType;

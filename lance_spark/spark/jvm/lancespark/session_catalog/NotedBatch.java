@@ -1,10 +1,9 @@
 package lancespark.session_catalog;
 
-import lancespark.core.Features;
+import lancespark.core.EntryCatalog;
 import lancespark.core.Session;
 import lancespark.source.DriverBatch;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
@@ -22,9 +21,9 @@ class NotedBatch extends DriverBatch {
   public void commit(WriterCommitMessage[] messages) {
     inner.commit(messages);
     try {
-      Object entries = changesColumns ? Features.object("alteration", "lancespark.alteration.AlteringCatalog") : null;
+      EntryCatalog entries = changesColumns ? EntryCatalog.known() : null;
       if (entries == null) Entry.note(id);
-      else ((TableCatalog) entries).invalidateTable(id);
+      else entries.invalidateTable(id);
     } catch (Throwable t) {
       Session.LOG.warn("the rows of " + id + " are written, but not noted in Spark's catalog: it may lack new columns, and if the files are deleted "
           + "by other means, the table will be read as empty", t);

@@ -1,6 +1,6 @@
 package lancespark.statements;
 
-import lancespark.core.Addition;
+import lancespark.core.BeforeRules;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import org.apache.spark.sql.SparkSession;
@@ -15,7 +15,7 @@ import org.codehaus.janino.SimpleCompiler;
  * version is compiled beforehand, and Janino compiles one for other versions. A proxy would not do: it wraps errors that a method does
  * not declare.
  */
-public class StatementParser implements scala.Function2, Addition {
+public class StatementParser implements scala.Function2, BeforeRules {
   private static final String PACKAGE = "lancespark.statements.";
   private static Class type = null;
 
