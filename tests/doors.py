@@ -831,7 +831,9 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             ),
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "Dataset.add_bases",
             "Dataset.migrate_manifest_paths_v2",
+            "LanceTable.addBases",
             "PartitionedNamespace.delete",
             "PartitionedNamespace.drop_column",
             "PartitionedTruncation",
@@ -839,6 +841,8 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             "Truncation",
         }
     ),
-    "it writes rows of the table as they are": frozenset({"Dataset.optimize", "LanceTable.optimize", "PartitionedNamespace.compact"}),
+    "it writes rows of the table as they are": frozenset(
+        {"Dataset.migrate", "Dataset.optimize", "LanceTable.migrate", "LanceTable.optimize", "PartitionedNamespace.compact"}
+    ),
 }
 """What is public and stands behind no door, by the reason."""

@@ -41,7 +41,7 @@ public class SessionSource {
     try {
       Object state = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState();
       Object sources = SparkInternals.callIfThere(state, "dataSourceManager", new Object[0]);
-      return (Map) SparkInternals.get(sources, "runtimeDataSourceBuilders");
+      return sources == null ? null : (Map) SparkInternals.getIfThere(sources, "runtimeDataSourceBuilders");
     } catch (Exception e) {
       return null;
     }
