@@ -68,31 +68,40 @@ def _files(snapshot: Snapshot) -> Iterator[Row]:
 
 
 def _entries(snapshot: Snapshot) -> Iterator[Row]:
-    before = _paths_before(snapshot)
+    return _entries_after(*next(_with_preceding(snapshot)))
+
+
+def _entries_after(snapshot: Snapshot, preceding: Snapshot | None) -> Iterator[Row]:
+    """The files of a version, with those that the version before it lacks as added."""
+    before = set() if preceding is None else {row[1] for row in _files(preceding)}
     for row in _files(snapshot):
         is_added = row[1] not in before
         version = snapshot.version if is_added else None
         yield (_ADDED if is_added else _EXISTING, version, version, version, dict(zip(_FILE, row)))
 
 
-def _paths_before(snapshot: Snapshot) -> set[str]:
-    """The files of the version before this one; none if it was removed."""
+def _with_preceding(snapshot: Snapshot) -> Iterator[tuple[Snapshot, Snapshot | None]]:
+    """This version and those before it, newest first, each with the one before it; None if that was removed."""
+    later = snapshot
     for earlier in newest_first(snapshot.store):
         if earlier.version < snapshot.version:
-            return {row[1] for row in _files(earlier)}
-    return set()
+            yield later, earlier
+            later = earlier
+    yield later, None
 
 
 def _manifests(snapshot: Snapshot) -> Iterable[Row]:
-    added = [row for row in _entries(snapshot) if row[0] == _ADDED]
-    contents = [row[4]["content"] for row in added]
-    data = sum(len(fragment.files) for fragment in snapshot.manifest.fragments)
+    return [_manifest_after(*next(_with_preceding(snapshot)))]
+
+
+def _manifest_after(snapshot: Snapshot, preceding: Snapshot | None) -> Row:
+    contents = [row[4]["content"] for row in _entries_after(snapshot, preceding) if row[0] == _ADDED]
     new_data, new_deletions = contents.count(_DATA), contents.count(_POSITIONS)
+    data = sum(len(fragment.files) for fragment in snapshot.manifest.fragments)
     deletions = sum(fragment.deletion is not None for fragment in snapshot.manifest.fragments)
-    path = f"{snapshot.store.uri}/{snapshot.path}"
-    size = snapshot.store.size(snapshot.path)
     counts = (new_data, data - new_data, 0, new_deletions, deletions - new_deletions, 0)
-    yield (_DATA, path, size, 0, snapshot.version, *counts)
+    path = f"{snapshot.store.uri}/{snapshot.path}"
+    return (_DATA, path, snapshot.store.size(snapshot.path), 0, snapshot.version, *counts)
 
 
 def _partitions(snapshot: Snapshot) -> Iterable[Row]:
@@ -105,26 +114,27 @@ def _partitions(snapshot: Snapshot) -> Iterable[Row]:
     yield (live, len(files), size, physical - live, deletions, 0, 0, to_datetime(snapshot.manifest.timestamp), snapshot.version)
 
 
-def _of_all_versions(rows: Callable[[Snapshot], Iterable[Row]], key: int) -> Callable[[Snapshot], Iterator[Row]]:
-    """The rows of all versions up to this one, newest first, each file once. `key` is the place of a file's name in a row."""
+def _of_all_versions(rows: Callable[[Snapshot], Iterable[Row]]) -> Callable[[Snapshot], Iterator[Row]]:
+    """The files of all versions up to this one, newest first, each once."""
 
     def all_rows(snapshot: Snapshot) -> Iterator[Row]:
         seen: set[Any] = set()
-        for version in newest_first(snapshot.store):
-            if version.version > snapshot.version:
-                continue
+        for version, _ in _with_preceding(snapshot):
             for row in rows(version):
-                if row[key] not in seen:
-                    seen.add(row[key])
+                if row[1] not in seen:
+                    seen.add(row[1])
                     yield row
 
     return all_rows
 
 
 def _all_entries(snapshot: Snapshot) -> Iterator[Row]:
-    for version in newest_first(snapshot.store):
-        if version.version <= snapshot.version:
-            yield from _entries(version)
+    for version, preceding in _with_preceding(snapshot):
+        yield from _entries_after(version, preceding)
+
+
+def _all_manifests(snapshot: Snapshot) -> Iterator[Row]:
+    return (_manifest_after(*pair) for pair in _with_preceding(snapshot))
 
 
 _FILE: Mapping[str, pa.DataType] = {
@@ -201,9 +211,9 @@ ICEBERG_TABLES: Mapping[str, MetadataTable] = {
         },
         _partitions,
     ),
-    "all_data_files": MetadataTable(_FILE, _of_all_versions(_data_files, 1)),
-    "all_delete_files": MetadataTable(_FILE, _of_all_versions(_delete_files, 1)),
-    "all_files": MetadataTable(_FILE, _of_all_versions(_files, 1)),
+    "all_data_files": MetadataTable(_FILE, _of_all_versions(_data_files)),
+    "all_delete_files": MetadataTable(_FILE, _of_all_versions(_delete_files)),
+    "all_files": MetadataTable(_FILE, _of_all_versions(_files)),
     "all_entries": MetadataTable(_ENTRY, _all_entries),
-    "all_manifests": MetadataTable(_MANIFEST, _of_all_versions(_manifests, 1)),
+    "all_manifests": MetadataTable(_MANIFEST, _all_manifests),
 }

@@ -28,7 +28,7 @@ _KINDS: dict[int, type[LanceError]] = {
     13: InvalidOptionError,
     20: SchemaMismatchError,
 }
-CONCURRENT = 14
+CONCURRENT, UNAUTHENTICATED, UNAVAILABLE = 14, 16, 17
 
 
 def from_code(code: int, message: str) -> LanceError:

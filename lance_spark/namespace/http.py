@@ -15,10 +15,9 @@ from typing import Any
 import urllib3
 
 from lance_spark.errors import NamespaceError
-from lance_spark.namespace.error_codes import CONCURRENT
+from lance_spark.namespace.error_codes import CONCURRENT, UNAUTHENTICATED, UNAVAILABLE
 
-UNAVAILABLE = 17
-CODES = {400: 13, 401: 16, 403: 15, 405: 0, 409: CONCURRENT, 429: 21, 501: 0, 503: UNAVAILABLE}
+CODES = {400: 13, 401: UNAUTHENTICATED, 403: 15, 405: 0, 409: CONCURRENT, 429: 21, 501: 0, 503: UNAVAILABLE}
 """Codes of the namespace specification by HTTP status, for responses without a code."""
 _MOST_BYTES = 64 << 20
 """More than a page of any listing; a response is in memory."""

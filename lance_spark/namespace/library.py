@@ -28,7 +28,7 @@ class Library:
         model = getattr(lance_namespace, "".join(word.title() for word in operation.split("_")) + "Request")
         try:
             answer = getattr(client, operation)(model(id=list(id), **request))
-        except Exception as e:
+        except Exception as e:  # an implementation of anybody raises anything
             code = getattr(e, "code", None)
             known = int(code) if isinstance(code, int) else NamespaceError.code
             raise from_code(known, f"{operation} of {shown(id)} by {self.implementation}: {e}") from e
@@ -46,5 +46,5 @@ def connected(pid: int, library: Library) -> Any:
         ) from None
     try:
         return lance_namespace.connect(library.implementation, dict(library.properties))
-    except Exception as e:
+    except Exception as e:  # a constructor of anybody raises anything
         raise InvalidOptionError(f"the namespace {library.implementation!r} cannot be opened: {e}") from e

@@ -20,6 +20,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.catalogs.metastore import LANCE, PLACEHOLDER, TABLE_TYPE, Entry, Names, below, no_rename, not_lance, whole_number
+from lance_spark.namespace.error_codes import UNAUTHENTICATED, UNAVAILABLE
 from lance_spark.namespace.protocol import shown
 from lance_spark.storage.secrets import shown as shown_uri
 
@@ -29,14 +30,13 @@ _CODES = {
     "InvalidInputException": 13,
     "ValidationException": 13,
     "AccessDeniedException": 15,
-    "UnrecognizedClientException": 16,
-    "InvalidSignatureException": 16,
-    "ExpiredTokenException": 16,
-    "MissingAuthenticationTokenException": 16,
+    "UnrecognizedClientException": UNAUTHENTICATED,
+    "InvalidSignatureException": UNAUTHENTICATED,
+    "ExpiredTokenException": UNAUTHENTICATED,
+    "MissingAuthenticationTokenException": UNAUTHENTICATED,
     "ThrottlingException": 21,
 }
 """Codes of the namespace specification for those of AWS."""
-_UNAUTHENTICATED, _UNAVAILABLE = 16, 17
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ def _errors(what: str, missing: type[LanceError], exists: type[LanceError]) -> I
             raise exists(f"{what}: {said}") from e
         raise NamespaceError(f"{what}: {code}: {said}", _CODES.get(code)) from e
     except (aws.NoCredentialsError, aws.PartialCredentialsError) as e:
-        raise NamespaceError(f"{what}: {e}; give access_key_id and secret_access_key, or a profile_name", _UNAUTHENTICATED) from e
+        raise NamespaceError(f"{what}: {e}; give access_key_id and secret_access_key, or a profile_name", UNAUTHENTICATED) from e
     except (aws.ConnectionError, aws.HTTPClientError) as e:
-        raise NamespaceError(f"{what}: the service does not respond ({type(e).__name__})", _UNAVAILABLE) from e
+        raise NamespaceError(f"{what}: the service does not respond ({type(e).__name__})", UNAVAILABLE) from e
     except (aws.BotoCoreError, ValueError) as e:  # ValueError: an endpoint that is no URL
         raise InvalidOptionError(f"{what}: {e}") from e
 

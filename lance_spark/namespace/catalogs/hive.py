@@ -23,6 +23,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.catalogs.metastore import LANCE, PLACEHOLDER, TABLE_TYPE, Entry, Names, below, not_lance
+from lance_spark.namespace.error_codes import UNAVAILABLE
 from lance_spark.namespace.protocol import shown
 
 _ADDRESS = re.compile(r"thrift://(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::([0-9]{1,5}))?/?")
@@ -32,7 +33,6 @@ _DEFAULT_CATALOG = "hive"
 _TIMEOUT_MS = 60_000
 _AT_ONCE = 500
 """Tables of which the parameters are requested at once; a reply is in memory."""
-_UNAVAILABLE = 17
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Hive:
                     raise UnsupportedFeatureError(f"{what}: the service does not have this request") from e
                 raise NamespaceError(f"{what}: {e}") from e
             except (TException, OSError) as e:
-                raise NamespaceError(f"{what}: the connection was lost ({type(e).__name__})", _UNAVAILABLE) from e
+                raise NamespaceError(f"{what}: the connection was lost ({type(e).__name__})", UNAVAILABLE) from e
 
 
 def _is_lance(table: Any) -> bool:
@@ -239,7 +239,7 @@ def _connected(uri: str, what: str) -> Iterator[Any]:
         with contextlib.closing(client):
             yield client
         return
-    raise NamespaceError(f"{what}: the service does not respond", _UNAVAILABLE)
+    raise NamespaceError(f"{what}: the service does not respond", UNAVAILABLE)
 
 
 def _addresses(uri: str) -> list[tuple[str, int]]:

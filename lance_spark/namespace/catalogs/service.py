@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from lance_spark.errors import LanceError, NamespaceError
 from lance_spark.namespace.catalogs.metastore import Names, whole_number
-from lance_spark.namespace.error_codes import from_code
+from lance_spark.namespace.error_codes import UNAUTHENTICATED, from_code
 from lance_spark.namespace.http import CODES, USUAL, Patience, Response, send
 from lance_spark.namespace.protocol import shown
 
@@ -49,7 +49,7 @@ class Login:
         response = send(what, "POST", self.url, headers, urlencode({k: v for k, v in form.items() if v}).encode())
         token, lifetime = response.fields.get("access_token"), response.fields.get("expires_in", 3600)
         if response.status >= 300 or not isinstance(token, str) or not isinstance(lifetime, int):
-            raise NamespaceError(f"{what}: no token, HTTP status {response.status}", CODES.get(response.status, 16))
+            raise NamespaceError(f"{what}: no token, HTTP status {response.status}", CODES.get(response.status, UNAUTHENTICATED))
         return token, time.time() + max(lifetime - _MARGIN_S, 1)
 
 
