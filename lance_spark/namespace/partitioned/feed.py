@@ -39,9 +39,9 @@ from lance_spark.table.feed.changes import (
 from lance_spark.table.feed.columns import may_be_null
 from lance_spark.table.feed.differences import Differences, differences, rows_of
 from lance_spark.table.scan.cost import Cost
+from lance_spark.table.scan.own_rows import FindsItsRows
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.projection import Projection
-from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot, to_datetime
 
 
@@ -222,27 +222,12 @@ def changes(
 
 
 @dataclass(frozen=True)
-class PartitionedChangesTask:
+class PartitionedChangesTask(FindsItsRows):
     """The changes of some versions, as a part of a read; see `table.feed.task.ChangesTask`."""
 
     changes: PartitionedChanges
     num_rows: int
     num_bytes: int
-
-    @property
-    def scans(self) -> tuple[ScanTask, ...]:
-        """As `ScanTask.scans`: changes find their rows themselves."""
-        return ()
-
-    @property
-    def tables(self) -> tuple[int, int]:
-        """As `ScanTask.tables`."""
-        return (0, 0)
-
-    @property
-    def indexes(self) -> str:
-        """As `ScanTask.indexes`: changes use none."""
-        return ""
 
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
         """The changes. They do not tell their cost."""

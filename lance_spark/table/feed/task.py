@@ -13,9 +13,9 @@ from lance_spark.predicate import Predicate
 from lance_spark.storage.store import Store
 from lance_spark.table.feed.changes import Changes
 from lance_spark.table.scan.cost import Cost
+from lance_spark.table.scan.own_rows import FindsItsRows
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
-from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import open_pinned
 
 _TASKS = 1000
@@ -23,7 +23,7 @@ _TASKS = 1000
 
 
 @dataclass(frozen=True)
-class ChangesTask:
+class ChangesTask(FindsItsRows):
     """The changes of the commits after `begin`, up to `end`, in the columns of the version that had the number and the identity.
 
     With `fragments`, all rows of these fragments of the version `end` instead, as inserts.
@@ -52,21 +52,6 @@ class ChangesTask:
         snapshot = open_pinned(self.store, self.version, self.identity, self.allow_other_stores)
         snapshot = replace(snapshot, verify_checksums=self.verify_checksums)
         return Changes(snapshot, self.begin, self.end, self.plan, self.predicate, self.net, self.updates)
-
-    @property
-    def scans(self) -> tuple[ScanTask, ...]:
-        """As `ScanTask.scans`: changes find their rows themselves."""
-        return ()
-
-    @property
-    def tables(self) -> tuple[int, int]:
-        """As `ScanTask.tables`."""
-        return (0, 0)
-
-    @property
-    def indexes(self) -> str:
-        """As `ScanTask.indexes`: changes use none."""
-        return ""
 
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
         """The changes, in the order of `Changes.to_batches`. They do not tell their cost."""

@@ -11,10 +11,10 @@ from lance_spark.arrow.types import expected_width
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.cost import Cost
+from lance_spark.table.scan.own_rows import FindsItsRows
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.search import Query, Search
 from lance_spark.table.search.segments import opened
 from lance_spark.table.search.vector_search import VectorSearch
@@ -28,7 +28,7 @@ _FOUND_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class SearchTask:
+class SearchTask(FindsItsRows):
     """A search of the version of a table that had the number and the identity. `num_rows` and `num_bytes` estimate its result."""
 
     store: Store
@@ -58,21 +58,6 @@ class SearchTask:
         """The search, of a version that this process may have opened for another task."""
         snapshot = opened(self.store, self.version, self.identity, self.allow_other_stores, self.verify_checksums)
         return Search(with_log(snapshot) if self.mem_wal == "merged" else snapshot, self.plan, self.query, None)
-
-    @property
-    def scans(self) -> tuple[ScanTask, ...]:
-        """As `ScanTask.scans`: a search finds its rows itself."""
-        return ()
-
-    @property
-    def tables(self) -> tuple[int, int]:
-        """As `ScanTask.tables`."""
-        return (0, 0)
-
-    @property
-    def indexes(self) -> str:
-        """As `ScanTask.indexes`; `Search.explain` names those of a search."""
-        return ""
 
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the query; none of a table that has not been written. A search does not tell its cost."""
