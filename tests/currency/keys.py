@@ -31,7 +31,12 @@ def rows(folder: Path) -> list[list[str]]:
     _calls(folder)
     sources = "".join(path.read_text() for path in Path(lance_spark.__file__).parent.rglob("*.py"))
     found = {place for uri in sorted(set(folder.iterdir()) - before) for place in _places(uri)}
-    return [[where, f"`{key}`", "yes" if key in sources else "no"] for where, key in sorted(found)]
+    return [[where, f"`{key}`", "yes" if _names(sources, key) else "no"] for where, key in sorted(found)]
+
+
+def _names(sources: str, key: str) -> bool:
+    """Whether the key stands in the sources, and not as a part of another word: `c_table` is no part of `generic_table`."""
+    return re.search(rf"(?<!\w){re.escape(key)}(?!\w)", sources) is not None
 
 
 def _calls(folder: Path) -> None:
