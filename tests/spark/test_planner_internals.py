@@ -42,7 +42,6 @@ FEATURES = [
     "nearest",
     "catalog",
     "statements",
-    "alteration",
     "changelog",
     "planning",
     "columnar",

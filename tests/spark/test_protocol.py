@@ -40,7 +40,7 @@ from lance_spark.table.compaction import clustered
 from lance_spark.table.write.properties import KNOWN
 from tests.spark.processes import ROOT, START, run
 
-DIGEST = "2f142eea765d42c4"
+DIGEST = "0ecd03d5637ec9ad"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
 
 NAMES = {

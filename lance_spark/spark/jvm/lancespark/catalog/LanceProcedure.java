@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.Features;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
@@ -132,8 +131,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = entry == null ? nameOf(place) : nameOf(entry);
     if (table == null || !changesRows()) return rows;
     try {
-      Object entries = entry == null ? null : Features.object("alteration", "lancespark.alteration.AlteringCatalog");
-      if (entries != null) ((TableCatalog) entries).invalidateTable(entry);
+      if (entry != null) ((TableCatalog) Session.active().sessionState().catalogManager().v2SessionCatalog()).invalidateTable(entry);
       org.apache.spark.sql.classic.SparkSession session = Session.active();
       if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);
     } catch (Exception e) {

@@ -35,7 +35,7 @@ public class Features {
     { PYTHON + "PythonDataSourceCreationResult", "new/2", "dataSource/0", "schema/0" },
     { PYTHON + "UserDefinedPythonDataSource", "createPythonMetrics/0" },
     { PYTHON + "PythonWrite", "new/4", ".ds" },
-    { V2 + "DataSourceV2Relation", "table/0", "output/0", "catalog/0", "identifier/0", "options/0" },
+    { V2 + "DataSourceV2Relation", "table/0", "output/0", "catalog/0", "options/0" },
     { V2 + "DataSourceV2ScanRelation", "relation/0", "scan/0", "output/0" },
     { V2 + "V2ScanRelationPushDown$", "apply/1", ".MODULE$" },
     { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1" },
@@ -58,7 +58,7 @@ public class Features {
     { LOGICAL + "View" },
     { CATALYST + "TableIdentifier", "new/2" },
     { CATALYST + "catalog.SessionCatalog", "getTableMetadata/1" },
-    { CATALYST + "catalog.CatalogTable", "storage/0", "properties/0", "tableType/0" },
+    { CATALYST + "catalog.CatalogTable", "comment/0", "properties/0", "provider/0", "schema/0", "storage/0", "tableType/0" },
     { CATALYST + "catalog.CatalogTableType", "name/0" },
     { CATALYST + "catalog.CatalogStorageFormat", "properties/0", "locationUri/0" },
     { SQL + "internal.connector.SupportsMetadata" },
@@ -93,32 +93,22 @@ public class Features {
   };
 
   private static final String[][] RESOLUTION = {
-    { V2 + "DataSourceV2Relation", "withMetadataColumns/0" },
-    { CATALYST + "analysis.RelationTimeTravel", "relation/0", "timestamp/0", "version/0" },
+    { V2 + "DataSourceV2Relation", "identifier/0", "withMetadataColumns/0" },
     { CATALYST + "analysis.UnresolvedAttribute", "nameParts/0" },
-    { CATALYST + "analysis.UnresolvedRelation", "clearWritePrivileges/0", "isStreaming/0", "multipartIdentifier/0", "options/0" },
-    { CATALYST + "catalog.CatalogTable", "provider/0" },
+    { CATALYST + "analysis.UnresolvedRelation", "clearWritePrivileges/0", "multipartIdentifier/0", "options/0" },
     { CATALYST + "catalog.SessionCatalog", "isTempView/1" },
-    { CATALYST + "expressions.Literal" },
-    { CATALYST + "expressions.Literal$", "TrueLiteral/0", ".MODULE$" },
     { CATALYST + "trees.TreeNode", "collectLeaves/0", "origin/0", "transform/1" },
     { LOGICAL + "InsertIntoStatement", "table/0" },
     { LOGICAL + "LogicalPlan", "childrenResolved/0", "metadataOutput/0", "resolved/0" },
-    { LOGICAL + "OverwriteByExpression", "deleteExpr/0" },
-    { LOGICAL + "SubqueryAlias$", "apply/2", ".MODULE$" },
-    { SQL + "Row", "get/1", "getLong/1", "isNullAt/1" },
-    { SQL + "classic.Dataset", "collectAsList/0", "queryExecution/0" },
+    { SQL + "classic.Dataset", "queryExecution/0" },
     { SQL + "classic.Dataset$", ".MODULE$", "ofRows/2" },
     { SQL + "execution.QueryExecution", "analyzed/0" },
-    { SQL + "classic.SparkSession", "sql/1", "version/0" },
+    { SQL + "classic.SparkSession", "version/0" },
     { SQL + "connector.catalog.CatalogManager" },
-    { CATALYST + "streaming.StreamingRelationV2", "table/0", "output/0", "catalog/0", "identifier/0", "extraOptions/0" },
-    { CATALYST + "streaming.WriteToStream", "sink/0", "catalogAndIdent/0" },
-    { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
-    { LOGICAL + "TruncateTable", "table/0" },
+    { CATALYST + "streaming.StreamingRelationV2", "table/0", "output/0", "catalog/0", "extraOptions/0" },
     { SQL + "internal.BaseSessionStateBuilder$$anon$1", ".extendedResolutionRules", ".hintResolutionRules" },
     { CATALYST + "analysis.Analyzer" },
-    { CATALYST + "expressions.Expression", "dataType/0", "sql/0" },
+    { CATALYST + "expressions.Expression", "dataType/0" },
     { CATALYST + "plans.QueryPlan", "expressions/0", "mapExpressions/1", "missingInput/0", "output/0" },
     { SQL + "internal.SessionState", "analyzer/0", "catalogManager/0" },
     { CATALYST + "expressions.Attribute", "metadata/0" },
@@ -174,17 +164,12 @@ public class Features {
   };
 
   private static final String[][] SESSION_CATALOG = {
-    { V2 + "WriteToDataSourceV2", "batchWrite/0", "relation/0" },
-    { PYTHON + "PythonWrite", ".shortName", ".info", ".isTruncate" },
+    { PYTHON + "PythonWrite", ".shortName" },
     { SQL + "execution.datasources.CreateTempViewUsing", "provider/0" },
-    { SQL + "execution.command.CreateViewCommand", "plan/0" },
-    { CATALYST + "analysis.NamedRelation" },
     { CATALYST + "analysis.ResolvedIdentifier", "catalog/0", "identifier/0" },
     { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
-    { LOGICAL + "AlterTableCommand", "table/0", "changes/0" },
-    { LOGICAL + "V2WriteCommand", "table/0" },
-    { LOGICAL + "V2CreateTablePlan", "name/0", "partitioning/0", "tableSchema/0" },
-    { LOGICAL + "CreateTable" },
+    { LOGICAL + "V2WriteCommand" },
+    { LOGICAL + "V2CreateTablePlan", "name/0" },
     { LOGICAL + "CreateTableAsSelect", "writeOptions/0", "tableSpec/0" },
     { LOGICAL + "DescribeRelation", "isExtended/0", "relation/0" },
     { LOGICAL + "ReplaceTable" },
@@ -198,7 +183,7 @@ public class Features {
     { CATALYST + "catalog.CatalogTableType", "equals/1" },
     { CATALYST + "catalog.CatalogTableType$", "MANAGED/0", "EXTERNAL/0", ".MODULE$" },
     { CATALYST + "catalog.CatalogUtils$", "stringToURI/1", ".MODULE$" },
-    { SQL + "connector.catalog.CatalogV2Util", "v2ColumnsToStructType/1" },
+    { SQL + "connector.catalog.CatalogV2Util$", ".MODULE$", "applySchemaChanges/4|5" },
   };
 
   private static final String[][] FUNCTIONS = {
@@ -366,10 +351,6 @@ public class Features {
     { SQL + "execution.QueryExecution", "executedPlan/0" },
   };
 
-  private static final String[][] ALTERATION = {
-    { SQL + "connector.catalog.CatalogV2Util$", ".MODULE$", "applySchemaChanges/4|5" },
-  };
-
   private static final String[][] CHANGELOG = {
     { SQL + "connector.catalog.Changelog" },
     { SQL + "connector.catalog.TableInfo", "columns/0", "constraints/0", "partitions/0", "properties/0" },
@@ -448,14 +429,13 @@ public class Features {
     add("conditions", "indexes of lance tables do not answer array_contains, arrays_overlap, LIKE and get_json_object, and conditions may change their order", "", CONDITIONS);
     add("resolution", "DELETE, UPDATE, MERGE, metadata columns, and streams of named lance tables are unknown", "", RESOLUTION);
     add("row_level", "DELETE, UPDATE and MERGE INTO fail on lance tables; use those of LanceTable", "resolution", ROW_LEVEL);
-    add("session_catalog", "statements on lance tables of the session catalog run without their options", "", SESSION_CATALOG);
+    add("session_catalog", "lance tables of the session catalog cannot be used", "catalog", SESSION_CATALOG);
     add("functions", "lance_scan and the functions that search lance tables are unknown", "", FUNCTIONS);
     add("text", "lance_match, lance_match_phrase and lance_multi_match are unknown in queries", "resolution", TEXT);
     add("search", "the option nearest and the functions that search for vectors run in one task", "", SEARCH);
     add("nearest", "", "resolution", NEAREST);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog row_level", STATEMENTS);
-    add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", ALTERATION);
     add("changelog", "", "resolution catalog", CHANGELOG);
     add("planning", "each query starts two Python processes on the driver instead of one", "", PLANNING);
     add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);
