@@ -10,6 +10,7 @@ from typing import Any
 
 from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError
+from lance_spark.namespace.catalogs.known import kind_of, open_catalog
 from lance_spark.namespace.client import ClientNamespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.library import Library
@@ -28,11 +29,12 @@ _WITHOUT_EFFECT = ("inline_optimization_enabled", "commit_retries", "ops_metrics
 def namespace(
     uri_or_implementation: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **properties: Any
 ) -> Namespace:
-    """Open a namespace: the directory namespace at a URI or path, a REST service at http(s)://, or an implementation by its name.
+    """Open a namespace: a directory by its URI or path, a REST service at http(s)://, a catalog, or an implementation by its name.
 
     "dir" takes pylance's properties `root`, `manifest_enabled`, `dir_listing_enabled` and `dir_listing_to_manifest_migration_enabled`;
-    "rest" takes `uri`, `delimiter` and `header.x`. Other names are those of `lance_namespace.connect`: registered ones and class paths,
-    such as "package.Class". Storage options are given as a mapping or as properties `storage.x`.
+    "rest" takes `uri`, `delimiter` and `header.x`; the catalogs "glue", "hive2", "hive3", "unity", "polaris" and "iceberg" take the
+    properties of docs/namespaces.md. Other names are those of `lance_namespace.connect`: registered ones and class paths, such as
+    "package.Class". Storage options are given as a mapping or as properties `storage.x`.
     Raises InvalidOptionError for unknown properties. Nothing is written.
 
     Examples:
@@ -52,6 +54,8 @@ def connect(place: str, storage_options: Mapping[str, str], properties: Mapping[
     is_service = place.lower().startswith(("http://", "https://"))
     if place == "rest" or is_service:
         return _rest(_with_place(own, "uri", place) if is_service else own, options)
+    if catalog := kind_of(place):
+        return open_catalog(catalog, own, options)
     if place != "dir" and (implementation := _implementation(place)):
         passed = {**own, **{STORAGE + name: value for name, value in options.items()}}
         return ClientNamespace(Library(implementation, tuple(sorted(passed.items()))), options)

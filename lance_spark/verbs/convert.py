@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError
 from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
+from lance_spark.spark.jvm.reason import reason
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes import alter
 from lance_spark.table.commit.idempotence import done_before
@@ -84,8 +85,8 @@ def _source(spark: SparkSession, source: str) -> _Source:
         partitions = dict.fromkeys(name for file in rows.inputFiles()[:1] for name in re.findall(r"/([^/=]+)=[^/]*(?=/)", unquote(file)))
         return _Source(source, rows, {}, tuple(name for name in partitions if name in rows.columns), kind, path)
     except (PySparkException, Py4JError) as e:  # for an unknown format, Spark's own error is one of the JVM
-        expected = "expected the name of a table, or a format and a path, such as parquet.`/data/t`"
-        raise InvalidOptionError(f"cannot convert {source!r}: {expected}: {str(e).splitlines()[0]}") from e
+        expected = "expected the name of a table, or a format and a path that Spark can read, such as parquet.`/data/t`"
+        raise InvalidOptionError(f"cannot convert {source!r}: {expected}: {reason(e)}") from e
 
 
 def _described(spark: SparkSession, name: str) -> tuple[dict[str, str], tuple[str, ...]]:

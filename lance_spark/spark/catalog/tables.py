@@ -39,10 +39,9 @@ from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.writer import commit_empty
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.clones import dropping
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
+from lance_spark.table.versions.table_folder import delete_table
 from lance_spark.table.write.properties import check_properties
 
 Id = Sequence[str]
@@ -389,14 +388,7 @@ def _drop_folder(store: Store) -> bool:
     """Delete a table that is named by its path. Raises UnsupportedFeatureError if its folder has other contents."""
     if _latest(store) is None:
         return False
-    parent, _, name = store.uri.rstrip("/").rpartition("/")
-    files, folders = store.contents("")
-    others = {f.name for f in files if not f.name.startswith((".lance-", "_latest"))} | set(folders) - {*TABLE_FOLDERS, "_refs", "tree"}
-    if others:
-        what = f"the folder has other contents than those of a table, such as {min(others)!r}"
-        raise UnsupportedFeatureError(f"{store.uri}: {what}; DROP TABLE would delete them: move them first")
-    with dropping(store):
-        store.at(parent).delete_folder(name)
+    delete_table(store)
     return True
 
 

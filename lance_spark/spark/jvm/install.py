@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.jvm.classes import digest_of, is_whole, jar_of, keep, packaged
+from lance_spark.spark.jvm.reason import reason
 from lance_spark.spark.jvm.warning import warn
 from lance_spark.spark.protocol import check_protocol
 
@@ -66,7 +67,7 @@ def _why_not(spark: SparkSession) -> str:
         _install(spark)
     except (Py4JError, PySparkException) as e:
         # The platform forbids these classes, or this version of Spark is different.
-        return _after_failure(spark) or _first_line(e)
+        return _after_failure(spark) or reason(e)
     return ""
 
 
@@ -111,7 +112,7 @@ def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> 
             _configure(spark, f"spark.sql.catalog.{name}", {"": made, **settings})
     except (Py4JError, PySparkException) as e:
         raise UnsupportedFeatureError(
-            f"the catalog {name} cannot be added to this session ({_first_line(e)}); set spark.sql.catalog.{name}=lancespark.LanceCatalog "
+            f"the catalog {name} cannot be added to this session ({reason(e)}); set spark.sql.catalog.{name}=lancespark.LanceCatalog "
             "and use the jar of `python -m lance_spark jar`"
         ) from e
 
@@ -340,11 +341,6 @@ def _after_failure(spark: SparkSession) -> str:
         return str(features.complaint("scan", context))
     except (Py4JError, PySparkException):
         return ""
-
-
-def _first_line(e: Exception) -> str:
-    text = (str(e.java_exception) if isinstance(e, Py4JJavaError) else str(e)).strip()
-    return text.splitlines()[0] if text else type(e).__name__
 
 
 def write_jar(path: str) -> None:
