@@ -27,7 +27,14 @@ from lance_spark.namespace.manifest_rows import PARTITION_VALUE
 from lance_spark.namespace.partitioned.root import LEAF
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.catalog.definition import Definition, declared_columns, location_of, options_of_each_write, shown_properties
+from lance_spark.spark.catalog.definition import (
+    Definition,
+    as_declared,
+    declared_columns,
+    location_of,
+    options_of_each_write,
+    shown_properties,
+)
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.columns.field_metadata import printable
 from lance_spark.spark.columns.types import of_json, stored, to_spark
@@ -88,7 +95,8 @@ def load(
         except VersionNotFoundError:
             raise e from None
     if source.declared:
-        columns = _with_types(to_spark(stored(of_json(source.declared), {})), source.declared)
+        of_entry = stored(as_declared(declared_columns(source.declared)), {})
+        columns = _with_types(to_spark(of_entry), source.declared)
         return {"source": carried(source), "schema": columns.json(), "options": place["options"], "properties": {}}
     schema, snapshot = source.schema(), source.opened().shape
     schema = _with_types(schema, declared) if declared else schema
