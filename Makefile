@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
 SPARK_TESTS ?= tests/spark
+KERNELS ?= 3.11 3.12 3.13
 BIN := $(abspath $(VENV))/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
@@ -15,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages conflict-answers mutants fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +79,9 @@ currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pyla
 pages: $(VENV)/.test ## Write the tables of the documentation that are made from the package
 	$(BIN)/python -m tests.pages
 
+features: $(VENV)/classes.jar ## Write what the planner's Java uses of Spark into the list of its features
+	$(BIN)/python -m tests.spark.used_of_spark $<
+
 conflict-answers: $(VENV)/.test ## Record anew what the installed pylance answers to every pair of concurrent changes
 	$(BIN)/python -m tests.table.commit.record_answers
 
@@ -96,7 +100,7 @@ browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left 
 	scripts/browser $(abspath $(VENV))
 
 # The planner's Java as the wheel has it: a test compares it with each supported Spark.
-$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java)
+$(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java) $(wildcard lance_spark/spark/jvm/*/*.txt lance_spark/spark/jvm/*/*/*.txt)
 	$(BIN)/python scripts/classes.py "$$(scripts/javac)" $@
 
 lint: $(VENV)/.test $(VENV)/classes.jar ## Check style, formatting and types, of Java, too
@@ -112,9 +116,13 @@ docs: $(VENV)/.docs ## Build the documentation into site/; a broken link is an e
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env --doctree-dir $(VENV)/doctrees docs site
 	@echo "site/index.html"
 
-build: $(VENV)/.build $(VENV)/classes.jar ## Build the wheel and the source archive into dist/ (REPOSITORY=https://..: with its addresses, to be published)
+kernels: $(VENV)/.build ## Compile the kernels that the wheel brings, for each Python that is here (KERNELS=3.12: only for this one)
+	$(BIN)/python scripts/kernels.py $(VENV)/kernels $(KERNELS)
+
+build: $(VENV)/.build $(VENV)/classes.jar kernels ## Build the wheel and the source archive into dist/ (REPOSITORY=https://..: with its addresses, to be published)
 	cp $(VENV)/classes.jar lance_spark/spark/jvm/classes.jar
-	$(BIN)/python -m build; status=$$?; rm lance_spark/spark/jvm/classes.jar; exit $$status
+	rm -rf lance_spark/kernels/ready && cp -r $(VENV)/kernels/ready lance_spark/kernels/ready
+	$(BIN)/python -m build; status=$$?; rm -r lance_spark/spark/jvm/classes.jar lance_spark/kernels/ready; exit $$status
 
 protos: ## Generate lance_spark/_proto from protos/
 	$(PYTHON) -m venv $(VENV)-protos
@@ -165,11 +173,11 @@ bench-lakes: $(VENV)-spark-4.0/.test ## The same works beside Delta Lake, Iceber
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-4.0))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-4.0)/bin/python $(VENV)-spark-4.0/bin/python -m bench.lakes $(LAKES)
 
-bench-cold: $(VENV)/.test ## The first query after an installation, when nothing is compiled, against that of a second session
-	$(WITH_JAVA) $(BIN)/python -m bench.cold
+bench-cold: $(VENV)/.test $(VENV)/classes.jar ## Whole cold sessions in six settings beside Parquet, Delta Lake and Iceberg (COLD="--only warm connect")
+	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m bench.cold $(COLD)
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info lance_spark/kernels/compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info lance_spark/kernels/compiled lance_spark/kernels/ready .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "lance-spark needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 1; }

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lance_spark.lance_table import LanceTable
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
-    from lance_spark.spark.session import catalog, enable, last_change, write
+    from lance_spark.spark.enable import enable
+    from lance_spark.spark.session import catalog, last_change, write
     from lance_spark.table.backfill.function import lance_udf
 
 __all__ = [
@@ -42,7 +43,7 @@ _LAZY = {
     "PartitionedNamespace": "lance_spark.namespace.partitioned.namespace",
     "catalog": "lance_spark.spark.session",
     "create_partitioned_namespace": "lance_spark.create_partitioned",
-    "enable": "lance_spark.spark.session",
+    "enable": "lance_spark.spark.enable",
     "lance_udf": "lance_spark.table.backfill.function",
     "last_change": "lance_spark.spark.session",
     "namespace": "lance_spark.namespace.connect",

@@ -23,10 +23,12 @@ from lance_spark.schema.blobs import BlobHandling
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
+from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
 from lance_spark.table.changes.merge.log import merge_log
-from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names
+from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names, merge_insert
+from lance_spark.table.changes.migrate import migrate
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
@@ -49,6 +51,7 @@ from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import Mode
 from lance_spark.table.write.write import Data, write
@@ -133,6 +136,10 @@ class Dataset(SearchMethods, IndexMethods):
         txn_app_id: str | None = None,
         txn_version: int | None = None,
         column_options: Mapping[str, str] | None = None,
+        initial_bases: Sequence[DatasetBasePath] = (),
+        target_bases: Sequence[str] = (),
+        target_all_bases: bool | None = None,
+        allow_other_stores: bool = False,
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
@@ -140,8 +147,14 @@ class Dataset(SearchMethods, IndexMethods):
         `max_bytes_per_file`. Rows are sorted by the columns `write_order` in portions of 128 MB.
         `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
         {"v.lance.compression": "zstd"}, are for new tables. `transaction_properties` and `commit_message` are stored with the version;
-        with `txn_app_id` and `txn_version`, the write happens only once. Raises TableAlreadyExistsError in mode "create". Raises
-        SchemaMismatchError for other columns or types. Raises CommitConflictError if another writer has committed a conflicting change.
+        with `txn_app_id` and `txn_version`, the write happens only once.
+
+        `initial_bases` are base paths of a new table, see docs/base-paths.md. Data files go to `target_bases` in turn, which are names or
+        paths of base paths, or "." for the table's own folder; with `target_all_bases` they go to all, and if it is true also to the own
+        folder. Base paths in other stores or buckets that the table names need `allow_other_stores`.
+
+        Raises TableAlreadyExistsError in mode "create". Raises SchemaMismatchError for other columns or types. Raises CommitConflictError
+        if another writer has committed a conflicting change.
 
         Examples:
             >>> import pyarrow as pa
@@ -162,8 +175,12 @@ class Dataset(SearchMethods, IndexMethods):
             txn_app_id=txn_app_id,
             txn_version=txn_version,
             column_options=column_options or {},
+            initial_bases=initial_bases,
+            target_bases=target_bases,
+            target_all_bases=target_all_bases,
+            allow_other_stores=allow_other_stores,
         )
-        return cls(write(uri, data, mode, options))
+        return cls(replace(write(uri, data, mode, options), allow_other_stores=allow_other_stores))
 
     @classmethod
     def commit(
@@ -392,7 +409,7 @@ class Dataset(SearchMethods, IndexMethods):
         """Merge rows by the key columns `on` (None: the primary key; ValueError without one): add clauses, then call `execute(data)`."""
         check_type("on", () if on is None else on, Iterable, "a column or a sequence of columns")
         keys = (on,) if isinstance(on, str) else tuple(on or ())
-        return MergeInsertBuilder(self.snapshot, MergeInsert(key_names(self.snapshot, keys)), self._latest_after)
+        return MergeInsertBuilder(self.uri, MergeInsert(key_names(self.snapshot, keys)), self._merged)
 
     @property
     def optimize(self) -> Optimizer[Dataset]:
@@ -463,9 +480,36 @@ class Dataset(SearchMethods, IndexMethods):
         migrate_manifest_names(store)
         return Dataset(open_snapshot(store))
 
+    def migrate(self) -> Dataset:
+        """Write a table of an old storage version anew in the one of new tables, 2.2. To tables of 0.1, nothing can be added otherwise.
+
+        This is one commit. Row addresses, row ids, deletions and indexes stay, and older versions can still be read. If it is stopped, the
+        next call continues with the fragments that are not finished.
+        """
+        return self._at(migrate(Here(), self.snapshot).version)
+
+    def add_bases(self, new_bases: Sequence[DatasetBasePath]) -> Dataset:
+        """Register base paths, to which data files can be written from then on; see docs/base-paths.md.
+
+        Raises InvalidOptionError for one that is in the table's folder, or has the id, name or path of another one.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from lance_spark.operations import DatasetBasePath
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1]}))
+            >>> table = table.add_bases([DatasetBasePath("/tmp/more", "more")])
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [2]}), "append", target_bases=["more"])
+            >>> table.count_rows()
+            2
+        """
+        return self._changed(add_bases(self.snapshot, new_bases))
+
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
         """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""
         return self._changed(alter.update_config(self.snapshot, values, replace_all=replace))
+
+    def _merged(self, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> Dataset:
+        return self._latest_after(merge_insert(self.snapshot, merge, source, options))
 
     def _latest_after(self, changes: RowChanges) -> Dataset:
         return self._at(changes.version)

@@ -17,12 +17,14 @@ from lance_spark.actions.report import MaintenanceReport, maintenance_report
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
-from lance_spark.spark.session import enable
+from lance_spark.spark.enable import enable
 from lance_spark.table.changes import alter
+from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.merge.rows import When
+from lance_spark.table.changes.migrate import Migrated, migrate
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.compaction.compaction import COMPACTION
@@ -31,14 +33,16 @@ from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
-from lance_spark.table.versions.snapshot import open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.verbs import add_columns, alter_column, convert, create, delete, update
 from lance_spark.verbs.backfill.verbs import BackfillVerbs
 from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
+from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.mem_wal import LogVerbs
 from lance_spark.verbs.merge import merge
 from lance_spark.verbs.merge.clauses import Clause, Merge
@@ -74,17 +78,24 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         return f"LanceTable({', '.join([repr(self._target.uri), *(f'{k}={v!r}' for k, v in asked.items() if v is not None)])})"
 
     def __str__(self) -> str:
-        """The latest version, its numbers of rows and fragments, and its columns."""
-        return str(self.detail())
+        """The latest version, its numbers of rows and fragments, and its columns; of a partitioned namespace, its tables."""
+        current = self._target.current()
+        if isinstance(current, Snapshot):
+            return str(overview(current))
+        from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+
+        return repr(PartitionedNamespace(current))
 
     def _repr_html_(self) -> str:
         return self.detail()._repr_html_()
 
     @classmethod
     def forPath(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> LanceTable:
-        """The table at a path. `options` locate it: `storage.*`, `branch`, `mem_wal`, `allow_other_stores`, `verify_checksums`.
+        """The table, or the partitioned namespace, at a path.
 
-        Raises TableNotFoundError if there is no table, and InvalidOptionError for other options.
+        `options` locate it: `storage.*`, `branch`, `mem_wal`, `allow_other_stores`, `verify_checksums`.
+
+        Raises TableNotFoundError if there is neither, and InvalidOptionError for other options.
         """
         enable(spark)
         return cls(Target(spark, path, locating({key: str(value) for key, value in (options or {}).items()})).opened())
@@ -115,7 +126,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     def toDF(self) -> DataFrame:
         """The rows of the current latest version."""
-        return self._target.rows(self._target.latest(), addressed=False)
+        return self._target.rows(self._target.current(), addressed=False)
 
     def changes(
         self, begin: int, end: int | None = None, *, columns: Sequence[str] | None = None, filter: str | None = None, net: bool = False
@@ -161,7 +172,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
 
     @classmethod
     def isLanceTable(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> bool:
-        """True if there is a Lance table at a path."""
+        """True if there is a Lance table, or a partitioned namespace, at a path."""
         try:
             cls.forPath(spark, path, options)
         except TableNotFoundError:
@@ -222,6 +233,22 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """
         change = alter_column.alter_column(self._target, column, nullable, type, given(noted))
         return self._target.refreshed(change, columns=True)
+
+    def migrate(self, **noted: Any) -> Migrated:
+        """Write a table of an old storage version anew in the one of new tables, 2.2. To tables of 0.1, nothing can be added otherwise.
+
+        Tasks on the executors write the fragments, and one commit takes them. Row addresses, row ids, deletions and indexes stay. If it is
+        stopped, the next call continues with the fragments that are not finished.
+        """
+        done = migrate(OnExecutors(self._target.spark, self._target.cores()), self._target.latest(), given(noted))
+        return self._target.refreshed(done)
+
+    def addBases(self, new_bases: Sequence[DatasetBasePath], **noted: Any) -> int:
+        """Register base paths, to which data files can be written from then on. Returns the version.
+
+        docs/base-paths.md has more. Raises InvalidOptionError for one in the table's folder, or with the id, name or path of another.
+        """
+        return self._target.refreshed(add_bases(self._target.latest(), new_bases, given(noted).noted).version)
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
         """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""

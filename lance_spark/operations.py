@@ -1,4 +1,4 @@
-"""The arguments of `Dataset.commit`: the operations of the transaction specification and the values that they contain."""
+"""The arguments of `Dataset.commit`, the operations of the transaction specification and the values that they contain, and base paths."""
 
 from lance_spark.metadata.fragment import BasePath, DataFile, DeletionFile, ExternalFile, Fragment, IndexFile, IndexMetadata
 from lance_spark.metadata.operations import (
@@ -25,6 +25,7 @@ from lance_spark.metadata.operations import (
     UpdateMap,
 )
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.write.bases import DatasetBasePath
 
 __all__ = [
     "REWRITE_COLUMNS",
@@ -35,6 +36,7 @@ __all__ = [
     "DataFile",
     "DataReplacement",
     "DataReplacementGroup",
+    "DatasetBasePath",
     "Delete",
     "DeletionFile",
     "ExternalFile",

@@ -8,6 +8,7 @@ Warnings are errors.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import pyspark
 
-from lance_spark.spark.jvm.classes import DIGEST, PACKAGED, digest_of
-from lance_spark.spark.jvm.install import sources
+from lance_spark.spark.jvm.classes import DIGEST, digest_of
+from lance_spark.spark.jvm.features import sources
 
 # The sources are in the language that Janino takes, too: raw types, and casts that javac does not need.
 # Spark's jars name jars that are not there, and classes of annotations that are not (path, classfile).
@@ -28,21 +29,29 @@ RELEASE = "17"
 SPARK = Path(pyspark.__file__).parent / "jars"
 
 
-def javac(compiler: str, into: Path, files: list[Path]) -> None:
-    """Compile these files, which may use what is compiled in `into` already."""
-    options = ["--release", RELEASE, LINT, "-Werror", "-g:source,lines", "-cp", f"{into}:{SPARK}/*", "-d", str(into)]
+def javac(compiler: str, into: Path, files: list[Path], *, others: Path | None = None) -> None:
+    """Compile these files. They may use each other, Spark, and what is compiled already in `into`, or else in `others`."""
+    options = ["--release", RELEASE, LINT, "-Werror", "-g:source,lines", "-cp", f"{others or into}:{SPARK}/*", "-d", str(into)]
     if subprocess.run([compiler, *options, *map(str, files)], check=False).returncode:
         sys.exit("the planner's Java does not compile, or not without warnings")
 
 
 def compile_all(compiler: str, into: Path) -> None:
-    """Compile the planner, and the parser that is made of this Spark's ParserInterface."""
-    javac(compiler, into, [PACKAGED.parent / path for path in sources()])
+    """Compile the planner, and the parsers that are made of the versions of Spark's ParserInterface."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / path for path in sources()]
+        for file, text in zip(files, sources().values()):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="ascii")
+        javac(compiler, into, files)
     java = str(Path(compiler).resolve().with_name("java"))
-    command = [java, "-cp", f"{into}:{SPARK}/*", "lancespark.statements.ParserSource"]
-    parser = into / "InstalledStatementParser.java"
-    parser.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
-    javac(compiler, into, [parser])
+    with tempfile.TemporaryDirectory() as name:
+        command = [java, "-cp", f"{into}:{SPARK}/*", "lancespark.statements.ParserSource", name]
+        subprocess.run(command, check=True)
+        for folder in sorted(Path(name).iterdir()):
+            javac(compiler, folder, sorted(folder.glob("*.java")), others=into)
+            parser = Path("lancespark", "statements", f"{folder.name}.class")
+            shutil.copy(folder / parser, into / parser)
 
 
 def main(compiler: str, out: str) -> None:

@@ -29,7 +29,8 @@ TABLE: Mapping[str, str | None] = {
     "Data Evolution": None,
     "Data Files": None,
     "Deletion Files": None,
-    "Storage Layout": None,
+    "Storage Layout": "A cleanup removes files at base paths if this package wrote them for the table; pylance removes none there. A "
+    "compaction leaves rows at their base path, unless it is asked to move them; that of pylance moves them to the table's own folder.",
     "Transactions": None,
     "Row Lineage": None,
     "Indices": None,
@@ -94,11 +95,11 @@ FORMAT: Mapping[str, str | None] = {
     "Manifest Naming Schemes": None,
     "Conflict resolution": None,
     "External Manifest Store": None,
-    "Statistics": "Only files of version 0.1 have statistics of pages, which are read and pass over batches. Such files are not written; "
-    "those of 2.x have none.",
+    "Statistics": "Only files of version 0.1 have statistics of pages, which are read and pass over batches. Such files are not written "
+    "(a table of them is migrated to 2.2); those of 2.x have none.",
     "Move-Stable Row IDs": None,
     "Assigning row ids": None,
-    "Row ID sequences": None,
+    "Row ID sequences": "Sequences of any size are written into the manifest: pylance opens no table whose row ids are in a file.",
     "Row ID index": None,
 }
 DOCUMENTS: Mapping[str, Mapping[str, str | None]] = {

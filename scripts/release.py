@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+KERNELS = "lance_spark/kernels/ready/"
 
 
 def problems(tag: str, built: Path) -> list[str]:
@@ -24,7 +27,20 @@ def problems(tag: str, built: Path) -> list[str]:
     names = {path.name for path in built.iterdir()} if built.is_dir() else set()
     if names != expected:
         found.append(f"{built} has {sorted(names)}, not {sorted(expected)}")
+    for wheel in built.glob("*.whl"):
+        found += _lacks_kernels(wheel)
     return found
+
+
+def _lacks_kernels(wheel: Path) -> list[str]:
+    """Why the kernels in a wheel are not those of all versions of Python; empty if they are."""
+    pythons = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    with zipfile.ZipFile(wheel) as packed:
+        code = [name for name in packed.namelist() if name.startswith(KERNELS) and name.endswith(".kernel")]
+        listed = json.loads(packed.read(f"{KERNELS}warmed.json"))["kernels"] if code else []
+    if code and len(code) == len(pythons) * len(listed):
+        return []
+    return [f"{wheel.name} has {len(code)} compiled kernels, not {len(listed)} for each of Python {', '.join(pythons)}"]
 
 
 if __name__ == "__main__":

@@ -24,10 +24,16 @@ def s3_server() -> Iterator[str]:
         yield endpoint
 
 
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other client is there, or its actions are immediate: cleanups need no pause."""
-    monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
+    if "among_others" not in request.fixturenames:
+        monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
+
+
+@pytest.fixture
+def among_others() -> None:
+    """Other clients change the table at any time: cleanups pause for their sake."""
 
 
 def pytest_configure() -> None:

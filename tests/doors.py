@@ -51,6 +51,11 @@ class Place:
         return f"spark_catalog.default.{self.name}"
 
     @property
+    def by_path(self) -> str:
+        """The path in the SQL catalog, also of a partitioned namespace."""
+        return f"{CATALOG}.`{self.uri}`"
+
+    @property
     def view(self) -> str:
         """A view of the path."""
         self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {self.name}_seen USING lance OPTIONS (path '{self.uri}')")
@@ -85,8 +90,9 @@ class Place:
 class Door:
     """A way to write rows. `without` says which rules, or cases of rules, do not apply to it, and why.
 
-    `public` are the public methods and the writers of Spark that it stands for. An overwriting door leaves only the rows that it writes. A
-    partitioned one writes to a partitioned namespace, whose column `id` divides the rows. `declare` makes a table without a version.
+    `public` are the public methods and the kinds of writes of Spark that it stands for. An overwriting door leaves only the rows that it
+    writes. A partitioned one writes to a partitioned namespace, whose column `id` divides the rows. `declare` makes a table without a
+    version.
     """
 
     name: str
@@ -165,8 +171,8 @@ def _schema(place: Place) -> pa.Schema:
     return Dataset.open(place.uri).schema
 
 
-def _merge_insert(place: Place, rows: pa.Table) -> None:
-    Dataset.open(place.uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+def _merge_insert(place: Place, rows: pa.Table, kind: type[Dataset | PartitionedNamespace] = Dataset) -> None:
+    kind.open(place.uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
 def _stream(place: Place, rows: pa.Table) -> Any:
@@ -363,6 +369,33 @@ DOORS: tuple[Door, ...] = (
         public=("PartitionedNamespace.write",),
         without=OF_PARTITIONS,
     ),
+    Door(
+        "PartitionedNamespace.merge_insert inserts",
+        "inserted",
+        lambda p, rows: _merge_insert(p, rows, PartitionedNamespace),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.merge_insert",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.merge_insert updates",
+        "updated",
+        lambda p, rows: _merge_insert(p, rows, PartitionedNamespace),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.merge_insert",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "PartitionedNamespace.update",
+        "updated",
+        lambda p, rows: PartitionedNamespace.open(p.uri).update(_assigned(rows), f"id = {OLD}"),
+        spark=False,
+        partitioned=True,
+        public=("PartitionedNamespace.update",),
+        without=OF_PARTITIONS,
+    ),
     Door("Dataset.merge_insert inserts", "inserted", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
     Door("Dataset.merge_insert updates", "updated", _merge_insert, spark=False, public=("Dataset.merge_insert",)),
     Door(
@@ -379,17 +412,17 @@ DOORS: tuple[Door, ...] = (
         spark=False,
         public=("Dataset.update",),
     ),
-    Door("save append", "inserted", _saved, public=("LanceWriter",)),
-    Door("save append of a new table", "created", _saved, without=NEW_BY_SPARK, public=("LanceWriter",)),
+    Door("save append", "inserted", _saved, public=("Rows",)),
+    Door("save append of a new table", "created", _saved, without=NEW_BY_SPARK, public=("Rows",)),
     Door(
         "save overwrite of the columns",
         "inserted",
         lambda p, rows: _saved(p, rows, "overwrite"),
         overwrites=True,
         without=REPLACED,
-        public=("LanceWriter",),
+        public=("Rows",),
     ),
-    Door("save append to partitions", "inserted", _saved, partitioned=True, without=OF_PARTITIONS, public=("PartitionedWriter",)),
+    Door("save append to partitions", "inserted", _saved, partitioned=True, without=OF_PARTITIONS, public=("Partitions",)),
     Door(
         "save overwrite of partitions",
         "inserted",
@@ -397,7 +430,7 @@ DOORS: tuple[Door, ...] = (
         partitioned=True,
         overwrites=True,
         without=OF_PARTITIONS,
-        public=("PartitionedWriter",),
+        public=("Partitions",),
     ),
     Door(
         "save replaceWhere of partitions",
@@ -405,7 +438,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _saved(p, rows, "overwrite", replaceWhere="id >= 2"),
         partitioned=True,
         without=OF_PARTITIONS,
-        public=("PartitionedWriter",),
+        public=("Partitions",),
     ),
     Door("insertInto the SQL catalog", "inserted", lambda p, rows: _insert_into(p.in_catalog, p, rows, False), without=BY_POSITION),
     Door(
@@ -430,7 +463,7 @@ DOORS: tuple[Door, ...] = (
         declare=_declared_in_session,
         overwrites=True,
         without=DECLARED_ONLY,
-        public=("LanceWriter",),
+        public=("Rows",),
     ),
     Door(
         "save append of first rows",
@@ -439,7 +472,7 @@ DOORS: tuple[Door, ...] = (
         declare=_declared_in_session,
         overwrites=True,
         without=DECLARED_ONLY,
-        public=("LanceWriter",),
+        public=("Rows",),
     ),
     Door(
         "MERGE of first rows",
@@ -448,7 +481,7 @@ DOORS: tuple[Door, ...] = (
         declare=_declared_in_session,
         overwrites=True,
         without=DECLARED_ONLY,
-        public=("FirstRowsWriter",),
+        public=("FirstRows",),
     ),
     Door("writeTo create", "created", lambda p, rows: p.frame(rows).writeTo(p.in_catalog).create(), without=NEW_BY_SPARK),
     Door(
@@ -542,14 +575,14 @@ DOORS: tuple[Door, ...] = (
         "added",
         lambda p, rows: _columns_from(p.in_catalog, "ADD", p, rows),
         without=OF_VALUES,
-        public=("ColumnsWriter",),
+        public=("ColumnValues",),
     ),
     Door(
         "ADD COLUMNS FROM in the session catalog",
         "added",
         lambda p, rows: _columns_from(p.in_session, "ADD", p, rows),
         without=OF_VALUES,
-        public=("ColumnsWriter",),
+        public=("ColumnValues",),
     ),
     Door(
         "LanceTable.alterColumn",
@@ -584,7 +617,7 @@ DOORS: tuple[Door, ...] = (
         "lance_spark.write",
         "inserted",
         lambda p, rows: lance_spark.write(p.frame(rows), p.uri, mode="append"),
-        public=("lance_spark.write", "LanceWriter"),
+        public=("lance_spark.write", "Rows"),
     ),
     Door("INSERT in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows)),
     Door("INSERT OVERWRITE in the SQL catalog", "inserted", lambda p, rows: _insert(p.in_catalog, p, rows, "OVERWRITE"), overwrites=True),
@@ -629,14 +662,54 @@ DOORS: tuple[Door, ...] = (
         "inserted",
         lambda p, rows: p.frame(rows).write.format("lance").mode("append").saveAsTable(p.in_session),
     ),
-    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
+    Door("MERGE inserts", "inserted", lambda p, rows: _merged(p.in_catalog, p, rows), public=("Delta",)),
     Door("MERGE inserts into a view", "inserted", lambda p, rows: _merged(p.view, p, rows)),
-    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("RowLevelWriter",)),
+    Door("MERGE updates", "updated", lambda p, rows: _merged(p.in_catalog, p, rows), public=("Delta",)),
     Door(
         "UPDATE",
         "updated",
         lambda p, rows: p.spark.sql(f"UPDATE {p.in_catalog} SET {_settings(rows)} WHERE id = {OLD}"),
-        public=("RowLevelWriter",),
+        public=("Delta",),
+    ),
+    Door(
+        "MERGE inserts into a partitioned namespace",
+        "inserted",
+        lambda p, rows: _merged(p.by_path, p, rows),
+        partitioned=True,
+        public=("PartitionedDelta",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "MERGE updates a partitioned namespace",
+        "updated",
+        lambda p, rows: _merged(p.by_path, p, rows),
+        partitioned=True,
+        public=("PartitionedDelta",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "UPDATE of a partitioned namespace",
+        "updated",
+        lambda p, rows: p.spark.sql(f"UPDATE {p.by_path} SET {_settings(rows)} WHERE id = {OLD}"),
+        partitioned=True,
+        public=("PartitionedDelta",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "LanceTable.merge inserts into a partitioned namespace",
+        "inserted",
+        lambda p, rows: _merge_of_table(p, rows, False),
+        partitioned=True,
+        public=("LanceTable.merge",),
+        without=OF_PARTITIONS,
+    ),
+    Door(
+        "LanceTable.update of a partitioned namespace",
+        "updated",
+        lambda p, rows: p.table.update(f"id = {OLD}", _assigned(rows)),
+        partitioned=True,
+        public=("LanceTable.update",),
+        without=OF_PARTITIONS,
     ),
     Door("LanceTable.merge inserts", "inserted", lambda p, rows: _merge_of_table(p, rows, False), public=("LanceTable.merge",)),
     Door("LanceTable.merge inserts by a join", "inserted", lambda p, rows: _merge_of_table(p, rows, True), public=("LanceTable.merge",)),
@@ -656,7 +729,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: p.table.updateColumns(p.frame(rows), "id"),
         public=("LanceTable.updateColumns",),
     ),
-    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows), public=("ColumnsWriter",)),
+    Door("UPDATE COLUMNS FROM", "values", lambda p, rows: _columns_from(p.in_session, "UPDATE", p, rows), public=("ColumnValues",)),
     Door("backfill", "values", _backfill, without={"a column that the table lacks": "it is added"}, public=("LanceTable.backfill",)),
     Door(
         "writeStream to a path",
@@ -727,7 +800,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             ),
             *(
                 f"PartitionedNamespace.{name}"
-                for name in ("count_rows", "open", "partitions", "scan", "schema", "spec", "specs", "uri", "verify", "version")
+                for name in ("changes", "count_rows", "open", "partitions", "scan", "schema", "spec", "specs", "uri", "verify", "version")
             ),
             *(f"lance_spark.{name}" for name in ("catalog", "enable", "lance_udf", "last_change", "namespace")),
         }
@@ -758,12 +831,18 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             ),
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
+            "Dataset.add_bases",
             "Dataset.migrate_manifest_paths_v2",
+            "LanceTable.addBases",
+            "PartitionedNamespace.delete",
             "PartitionedNamespace.drop_column",
+            "PartitionedTruncation",
             "lance_spark.create_partitioned_namespace",
-            "TruncationWriter",
+            "Truncation",
         }
     ),
-    "it writes rows of the table as they are": frozenset({"Dataset.optimize", "LanceTable.optimize", "PartitionedNamespace.compact"}),
+    "it writes rows of the table as they are": frozenset(
+        {"Dataset.migrate", "Dataset.optimize", "LanceTable.migrate", "LanceTable.optimize", "PartitionedNamespace.compact"}
+    ),
 }
 """What is public and stands behind no door, by the reason."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from lance_spark.actions import connector, iceberg
+from lance_spark.actions import connector, elsewhere, iceberg
 from lance_spark.actions.action import VERSION, Action, Parameter
 from lance_spark.actions.all import OWN
 from lance_spark.cli.operations import commands, flag, words_of
@@ -26,6 +26,12 @@ def procedures() -> str:
 def of_iceberg() -> str:
     """The table of the procedures of Iceberg."""
     return _table("procedure", "does", iceberg.ACTIONS, lambda a: a.see.removeprefix("Does ").rstrip("."))
+
+
+def without_meaning() -> str:
+    """The table of the procedures of Iceberg that are refused."""
+    rows = ["| procedure | instead |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{action.name}` | {action.instead} |" for action in elsewhere.ACTIONS)])
 
 
 def _table(first: str, last: str, actions: Iterable[Action], told: Callable[[Action], str]) -> str:
@@ -93,7 +99,7 @@ def functions() -> str:
 
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "catalog.md": {"procedures": procedures, "parameters": parameters},
-    "statements.md": {"procedures of Iceberg": of_iceberg},
+    "statements.md": {"procedures of Iceberg": of_iceberg, "other procedures of Iceberg": without_meaning},
     "command-line.md": {"operations": command_line},
     "options.md": {"options": options.table},
     "reading.md": {"functions": functions},

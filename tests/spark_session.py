@@ -19,6 +19,11 @@ import lance_spark
 ROOT = Path(__file__).parents[1]
 SPARK_VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 """The version of Spark without its last number."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""Options of a JVM that runs few and small queries: compiling them for speed takes longer than they run.
+
+The usual cache of code, 48 MB, would be full after some hundred tests, and the JVM would drop code and compile it again.
+"""
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job or command raises in Python: an error that Spark has a class for, or one of the JVM as it is."""
 
@@ -41,8 +46,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
-        # Queries of tests are small and many: compiling them for speed takes longer than they run.
-        "spark.driver.extraJavaOptions": "-Dlancespark.columnar.checked=true -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Dlancespark.columnar.checked=true {QUICK_JAVA}",
+        # A task that fails ends its worker. The next one is forked with its imports, which take longer than most tasks. Sessions in other
+        # processes (tests/spark/processes.py) have Spark's own daemon.
+        "spark.python.daemon.module": "lance_spark.spark.daemon",
     }
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -17,12 +17,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
-from lance_spark.actions.action import Action, Door, Job
+from lance_spark.actions import connector, elsewhere, iceberg
+from lance_spark.actions.action import Action, Door
 from lance_spark.actions.all import ACTIONS, OWN
 from lance_spark.cli import operations
 from lance_spark.cli.main import main, program
 from lance_spark.cli.operations import commands, words_of
 from lance_spark.errors import RefConflictError
+from lance_spark.operations import DatasetBasePath
 from lance_spark.spark.catalog import calls
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.protocol import NUMBER, PROTOCOL
@@ -78,17 +80,15 @@ def copies(folder: Path, tmp_path: Path) -> Callable[[], Path]:
 
 def call(path: Path, name: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of CALL, as LanceProcedure.java asks for them; tasks run in this process."""
-    place = {"name": name, "place": {"id": [str(path)]}, "arguments": arguments}
-    action, job = ACTIONS[name], None
-    if isinstance(action.work, Job):
-        job = {"version": asked(place), "results": []}
-        for stage in range(action.stages):
-            request = {**place, "version": job["version"], "results": job["results"]}
-            source = CatalogSource(requested("tasks", request))
-            tasks = [t.value for t in source.reader(source.schema()).partitions()]
-            job["results"].append([encoded(calls.run(name, stage, task)) for task in tasks])
-    rows = asked({**place, "job": job} if job is not None else place)
-    return [dict(zip(action.columns, row)) for row in rows]
+    action = ACTIONS[name]
+    request: dict[str, Any] = {"name": name, "place": {"id": [str(path)]}, "arguments": arguments, "results": []}
+    while "version" in (answer := asked(request)):
+        request["version"] = answer["version"]
+        source = CatalogSource(requested("tasks", request))
+        tasks = [t.value for t in source.reader(source.schema()).partitions()]
+        stage = len(request["results"])
+        request["results"].append([encoded(calls.run(name, stage, task)) for task in tasks])
+    return [dict(zip(action.columns, row)) for row in answer["rows"]]
 
 
 def encoded(result: bytes) -> str:
@@ -173,6 +173,12 @@ def test_every_difference_has_a_reason() -> None:
     assert not {name for _, name in NO_METHOD} - {*ACTIONS}
 
 
+def test_no_two_operations_have_one_name() -> None:
+    families = (*OWN, connector, iceberg, elsewhere)
+    names = [action.name for family in families for action in family.ACTIONS]
+    assert sorted(names) == sorted(ACTIONS)
+
+
 def test_every_operation_is_compared_at_its_doors() -> None:
     assert {action.name for action in OWN_ACTIONS} == {case.name for case in CASES}
 
@@ -203,6 +209,7 @@ class Case:
     statement: str = ""
 
 
+BASES = '[{"path": "/tmp/away", "name": "away"}]'
 CASES = [
     Case("compact", {}, (), lambda d: d.optimize.compact_files(), lambda t: t.optimize().executeCompaction(), "OPTIMIZE t"),
     Case(
@@ -296,6 +303,14 @@ CASES = [
         lambda t: t.branches.delete("b"),
         "ALTER TABLE t DROP BRANCH b",
     ),
+    Case(
+        "add_bases",
+        {"new_bases": BASES},
+        (BASES,),
+        lambda d: d.add_bases([DatasetBasePath("/tmp/away", "away")]),
+        lambda t: t.addBases([DatasetBasePath("/tmp/away", "away")]),
+    ),
+    Case("migrate", {}, (), lambda d: d.migrate(), lambda t: t.migrate()),
     Case("consumers", {}, (), lambda d: d.consumers.list(), lambda t: t.consumers.list()),
     Case(
         "restore",

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -190,12 +191,22 @@ def test_the_jobs_are_listed_and_a_wrong_name_is_refused() -> None:
     assert "no job 'no'" in wrong.stderr
 
 
+def write_wheel(path: Path, kernels: int) -> None:
+    """A file like a wheel, with so much code of two kernels."""
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("lance_spark/kernels/ready/warmed.json", '{"kernels": [["one", "int64"], ["other", "int64"]]}')
+        for number in range(kernels):
+            wheel.writestr(f"lance_spark/kernels/ready/{number}.kernel", b"")
+
+
 def test_only_what_the_tag_says_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = lance_spark.__version__
     built = tmp_path / "dist"
     built.mkdir()
-    for name in (f"lance_spark-{version}-py3-none-any.whl", f"lance_spark-{version}.tar.gz"):
-        (built / name).touch()
+    (built / f"lance_spark-{version}.tar.gz").touch()
+    wheel = built / f"lance_spark-{version}-py3-none-any.whl"
+    write_wheel(wheel, kernels=6)
+    (tmp_path / "pyproject.toml").write_text("Python :: 3.11, Python :: 3.12, Python :: 3.13")
     (tmp_path / "lance_spark").mkdir()
     (tmp_path / "lance_spark" / "version.py").write_text((ROOT / "lance_spark" / "version.py").read_text())
     changes = tmp_path / "CHANGELOG.md"
@@ -205,6 +216,10 @@ def test_only_what_the_tag_says_is_published(tmp_path: Path, monkeypatch: pytest
     assert "the tag is 'v9.9.9'" in release.problems("v9.9.9", built)[0]
     changes.write_text(f"# Changelog\n\n## {version} (unreleased)\n")
     assert "not released" in release.problems(f"v{version}", built)[0]
-    (built / "other.whl").touch()
+    for kernels in (0, 4):
+        write_wheel(wheel, kernels)
+        assert f"has {kernels} compiled kernels" in release.problems(f"v{version}", built)[1]
+    write_wheel(built / "other.whl", kernels=6)
+    write_wheel(wheel, kernels=6)
     assert len(release.problems(f"v{version}", built)) == 2
     assert len(release.problems(f"v{version}", tmp_path / "none")) == 2

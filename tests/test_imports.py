@@ -28,7 +28,6 @@ ROOMS = [
     "spark/jvm",
     "spark/options",
     "spark/columns",
-    "spark/again",
     "spark/workers",
     "spark/aggregation",
     "spark/protocol",

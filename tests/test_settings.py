@@ -45,6 +45,6 @@ def test_the_page_names_the_one_root_of_all_loggers() -> None:
 
 def test_the_folders_of_the_page_are_those_of_the_code() -> None:
     code = (PACKAGE / "kernels" / "code_folders.py").read_text()
-    for part in ("compiled", "XDG_CACHE_HOME", "lance-spark-"):
+    for part in ("ready", "compiled", "XDG_CACHE_HOME", "lance-spark-"):
         assert part in code
         assert part in section("Folders")

@@ -37,7 +37,7 @@ def test_the_wheel_has_the_package_the_licence_and_the_metadata(built: Path) -> 
         metadata = message_from_bytes(wheel.read(f"{NAME}.dist-info/METADATA"))
         licence = wheel.read(f"{NAME}.dist-info/licenses/LICENSE")
     modules = {str(p.relative_to(ROOT)) for folder in ("lance_spark", "pyspark_lance") for p in (ROOT / folder).rglob("*.py")}
-    java = {str(p.relative_to(ROOT)) for p in ROOT.glob("lance_spark/**/*.java")}
+    java = {str(p.relative_to(ROOT)) for kind in ("java", "txt") for p in ROOT.glob(f"lance_spark/spark/jvm/**/*.{kind}")}
     assert names == {
         *(name for name in names if name.startswith(f"{NAME}.dist-info/") or name.endswith(".pyi")),
         *(modules | java | {"lance_spark/py.typed"}),

@@ -153,7 +153,8 @@ class Action:
     dataclass with these fields, or an iterable of rows; `as_rows` makes rows of other values.
 
     With `tracks`, the work also takes `track`, which shows a bar. `methods` are the methods of `Dataset` and
-    `LanceTable`, as paths: `tags.create`. Without a `command`, it is not on the command line.
+    `LanceTable`, as paths: `tags.create`. Without a `command`, it is not on the command line. With `instead`, it is an operation of
+    other connectors that has no meaning here: `instead` says what to write, and the table is not opened.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Action:
     as_rows: Callable[[Any], Iterable[Any]] | None = None
     tracks: bool = False
     see: str = ""
+    instead: str = ""
 
     def at(self, door: Door) -> list[Parameter]:
         """The parameters that a door has, as it says them."""
@@ -180,11 +182,6 @@ class Action:
     def ddl(self) -> str:
         """The columns as DDL of Spark."""
         return ", ".join(f"{name} {type}" for name, type in self.columns.items())
-
-    @property
-    def stages(self) -> int:
-        """The number of stages of tasks."""
-        return len(self.work.stages) if isinstance(self.work, Job) else 0
 
     def run(self, runner: Runner, snapshot: Snapshot, given: Given, track: Track = untracked) -> Any:
         """Do the work, with tasks on a runner if it has any, and return its value."""

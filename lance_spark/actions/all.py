@@ -6,15 +6,18 @@ from collections.abc import Mapping
 
 from lance_spark.actions import (
     about,
+    bases,
     cleanup,
     clones,
     cluster,
     compact,
     connector,
     constraints,
+    elsewhere,
     iceberg,
     indexes,
     log,
+    migrate,
     references,
     report,
     restore,
@@ -22,7 +25,7 @@ from lance_spark.actions import (
 )
 from lance_spark.actions.action import Action
 
-OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, log, report)
+OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, bases, migrate, log, report)
 """The families in the order of the pages of the documentation."""
-ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg) for action in family.ACTIONS}
+ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg, elsewhere) for action in family.ACTIONS}
 """All operations by name."""

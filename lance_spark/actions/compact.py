@@ -68,6 +68,8 @@ _OPTIONS = (
     Parameter("max_source_bytes", "bigint", "the most bytes that are rewritten", least=1),
     Parameter("excluded_fragment_ids", "array<bigint>", "fragments that stay as they are", ()),
     Parameter("sort_by", "array<string>", "the columns by which the rows of what is rewritten are sorted", ()),
+    Parameter("target_bases", "array<string>", "the base paths to which rows move (default: they stay at theirs)", ()),
+    Parameter("target_all_bases", "boolean", "rows move to all base paths, and with true to the table's own folder, too"),
 )
 
 

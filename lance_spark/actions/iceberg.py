@@ -12,11 +12,12 @@ from lance_spark.actions import compact
 from lance_spark.actions.action import REQUIRED, Action, Job, Parameter
 from lance_spark.actions.cleanup import clean_up
 from lance_spark.actions.restore import restore
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.optimize import STAGES, Compaction, CompactionMetrics, optimize
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.stages import Results
+from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger("lance_spark")
@@ -124,11 +125,17 @@ def _roll_back(snapshot: Snapshot, timestamp: datetime) -> Rows:
     return [(snapshot.version, restore(snapshot, timestamp=timestamp).version)]
 
 
-def _fast_forward(snapshot: Snapshot, branch: str, to: str) -> Rows:
-    raise UnsupportedFeatureError(
-        f"fast_forward: each branch of a lance table has versions of its own, so {branch!r} cannot be moved to {to!r}; "
-        f"write INSERT OVERWRITE with the rows of the branch {to!r}"
-    )
+def _ancestors(snapshot: Snapshot, snapshot_id: int | None = None) -> Rows:
+    newest = snapshot.version if snapshot_id is None else snapshot_id
+    if newest > snapshot.version:
+        raise VersionNotFoundError(f"ancestors_of: {snapshot} is the latest version, there is no version {newest}")
+    found = [entry for entry in history(snapshot.store) if entry.version <= newest]
+    return [(entry.version, round(entry.timestamp.timestamp() * 1000)) for entry in found]
+
+
+def _no_manifests(snapshot: Snapshot, **without_effect: Any) -> Rows:
+    _warn("rewrite_manifests", without_effect)
+    return [(0, 0)]
 
 
 _EXPIRED: Sequence[str] = (
@@ -225,13 +232,23 @@ ACTIONS = (
         see="Does `restore`.",
     ),
     Action(
-        "fast_forward",
-        "is an error that says what to do instead",
-        {"branch_updated": "string", "previous_ref": "bigint", "updated_ref": "bigint"},
-        _fast_forward,
+        "ancestors_of",
+        "list a version and those before it, newest first, as in Iceberg",
+        {"snapshot_id": "bigint", "timestamp": "bigint"},
+        _ancestors,
+        (Parameter("snapshot_id", "bigint", "the number of the version (default: the latest)"),),
+        command=None,
+        see="Times are milliseconds since 1970. See [history](time-travel.md).",
+    ),
+    Action(
+        "rewrite_manifests",
+        "do nothing: a version has one manifest, which each commit writes as a whole",
+        {"rewritten_manifests_count": "int", "added_manifests_count": "int"},
+        _no_manifests,
         (
-            Parameter("branch", "string", "a branch", REQUIRED),
-            Parameter("to", "string", "another one", REQUIRED),
+            Parameter("use_caching", "boolean", _NO_EFFECT),
+            Parameter("spec_id", "int", _NO_EFFECT),
+            Parameter("sort_by", "array<string>", _NO_EFFECT),
         ),
         command=None,
     ),

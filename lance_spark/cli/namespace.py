@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from lance_spark.cli.arguments import add_json, add_storage_options, add_yes, confirmed, key_and_value
 from lance_spark.cli.output import print_json
 from lance_spark.display.table import Table
-from lance_spark.display.words import printable
-from lance_spark.errors import LanceError, NamespaceNotFoundError, TableNotFoundError
+from lance_spark.display.words import counted, printable
+from lance_spark.errors import InvalidOptionError, LanceError, NamespaceNotFoundError, TableNotFoundError
 
 if TYPE_CHECKING:
+    from lance_spark.namespace.partitioned.root import PartitionedVersion
     from lance_spark.namespace.protocol import Namespace
 
 Names = tuple[str, ...]
@@ -29,7 +30,7 @@ class Entry:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's."""
-    text = "list, describe, drop and verify the tables of a namespace"
+    text = "list, describe, drop, verify and compact the tables of a namespace"
     parser = commands.add_parser("namespace", help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.add_argument("uri", metavar="URI", help="the namespace: a local path, or a URI such as s3://bucket/lake or https://host/api")
     add_storage_options(parser)
@@ -43,9 +44,13 @@ def add_to(commands: Any) -> None:
         ("describe", _describe, "print where a table is and what it holds, or the properties of a namespace", 0),
         ("drop", _drop, "remove a table and its files, or an empty namespace", 1),
         ("verify", _verify, "check every file of every table; the exit code is 1 if one is not whole", 0),
+        ("compact", _compact, "compact the tables of a partitioned namespace, in one version", None),
     ):
         action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-        action.add_argument("id", metavar="ID", nargs="?" if not least else None, type=_id, default=(), help="names with dots between")
+        if least is None:
+            action.add_argument("--where", metavar="TEXT", help="only tables with a row for which this condition of Spark's SQL is true")
+        else:
+            action.add_argument("id", metavar="ID", nargs=None if least else "?", type=_id, default=(), help="names with dots between")
         if name == "ls":
             action.add_argument("-r", "--recursive", action="store_true", help="also list what is in the namespaces below")
         if name == "drop":
@@ -133,14 +138,34 @@ def _drop(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _verify(arguments: argparse.Namespace) -> int:
+def _partitioned(namespace: Namespace) -> PartitionedVersion | None:
+    """The latest version of a partitioned namespace; None for another one."""
     from lance_spark.namespace.directory import DirectoryNamespace
-    from lance_spark.namespace.partitioned.maintenance import verify_partitioned
     from lance_spark.namespace.partitioned.root import open_partitioned
 
+    return open_partitioned(namespace.root) if isinstance(namespace, DirectoryNamespace) and namespace.has_manifest else None
+
+
+def _compact(arguments: argparse.Namespace) -> int:
+    from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+
+    version = _partitioned(_open(arguments))
+    if version is None:
+        raise InvalidOptionError(f"{arguments.uri} is no partitioned namespace; compact each of its tables: lance_spark compact TABLE")
+    done = PartitionedNamespace(version).compact(where=arguments.where)
+    if arguments.json:
+        print_json(done)
+    else:
+        became = f"{done.fragments_removed} fragments became {done.fragments_added}"
+        print(f"version {done.version}: compacted {counted(done.tables, 'table')}, {became}; {counted(done.conflicts, 'conflict')}")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from lance_spark.namespace.partitioned.maintenance import verify_partitioned
+
     namespace = _open(arguments)
-    whole = isinstance(namespace, DirectoryNamespace) and namespace.has_manifest and not arguments.id
-    if whole and isinstance(namespace, DirectoryNamespace) and (partitioned := open_partitioned(namespace.root)) is not None:
+    if not arguments.id and (partitioned := _partitioned(namespace)) is not None:
         report = verify_partitioned(partitioned)
         if arguments.json:
             print_json({"ok": report.ok, "report": report})

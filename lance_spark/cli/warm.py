@@ -7,12 +7,16 @@ import os
 import sys
 import tempfile
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lance_spark.cli.arguments import add_json
 from lance_spark.cli.output import print_json
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.kernels.target import PERMISSION, compile_for_usual
+
+if TYPE_CHECKING:
+    from lance_spark.kernels.warmed import Compiled
 
 
 def add_to(commands: Any) -> None:
@@ -38,13 +42,14 @@ def _warm(arguments: argparse.Namespace) -> int:
     if "numba" not in sys.modules:
         compile_for_usual()
     os.environ.pop(PERMISSION, None)  # an image may set it for all processes but this one
-    from lance_spark.cli.warm_work import work
-    from lance_spark.kernels.warmed import asked, keep_list, pack
+    from lance_spark.kernels.code_folders import SHIPPED
+    from lance_spark.kernels.warmed import pack, shipped
 
-    with tempfile.TemporaryDirectory() as folder:
-        work(folder)
-    compiled = asked()
-    folder_kept = keep_list(compiled)
+    compiled = shipped()
+    if compiled is not None:
+        folder_kept: Path | None = SHIPPED
+    else:
+        compiled, folder_kept = _compile()
     if arguments.out:
         pack(compiled, arguments.out)
     planner = _warm_planner()
@@ -55,6 +60,17 @@ def _warm(arguments: argparse.Namespace) -> int:
     print(f"ready after {seconds:.1f} s: {len(compiled)} kernels, {f'kept in {folder_kept}' if folder_kept else 'no folder keeps them'}")
     print(f"planner: {planner}")
     return 0
+
+
+def _compile() -> tuple[list[Compiled], Path | None]:
+    """Do what users do. Returns the kernels that it called, and the folder that keeps the new ones."""
+    from lance_spark.cli.warm_work import work
+    from lance_spark.kernels.warmed import asked, keep_list
+
+    with tempfile.TemporaryDirectory() as folder:
+        work(folder)
+    compiled = asked()
+    return compiled, keep_list(compiled)
 
 
 def _warm_planner() -> str:

@@ -1,19 +1,32 @@
-"""What users do with tables, each on little data, so that the kernels that it needs are compiled and kept."""
+"""What users do with tables, on little data, so that the kernels it needs are compiled and kept.
+
+Which code a kernel needs depends on the types of words, values and offsets, not on who may write
+to them (see `kernels/entrance.py`). So each encoding gets words of all sizes, and each index and
+search gets values of all types that it takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cli.warm_rows import (
+    common_types,
+    nested_types,
+    texts_to_search,
+    vectors_to_search,
+    words,
+)
 from lance_spark.dataset import Dataset
 from lance_spark.index.order import sort_order
+from lance_spark.index.text.positions import decode_old_lists
 from lance_spark.table.join.components import components
 
-_ROWS = 5000
-"""More than one chunk of values, so that the code for several chunks is compiled, too."""
 _MANY = 70_000
 """As many texts of an index are sorted by a kernel."""
 _VERSIONS = ("2.2", "2.1", "2.0", "2.3")
@@ -28,7 +41,6 @@ _ENCODINGS: tuple[Mapping[str, str], ...] = (
     {"rle-threshold": "1.0"},
     {"dict-divisor": "1"},
 )
-_DIMENSIONS = 16
 
 
 def work(folder: str) -> None:
@@ -36,16 +48,19 @@ def work(folder: str) -> None:
     for version in _VERSIONS:
         _write_and_read(f"{folder}/types-{version}.lance", common_types(), version)
         _write_and_read(f"{folder}/few-{version}.lance", common_types().slice(0, 20), version)
-        _write_and_read(f"{folder}/nested-{version}.lance", _nested_types(version), version)
+        _write_and_read(f"{folder}/words-{version}.lance", words(), version)
+        _write_and_read(f"{folder}/nested-{version}.lance", nested_types(version), version)
     for number, encoding in enumerate(_ENCODINGS):
-        _write_encoded(f"{folder}/encoded-{number}.lance", encoding)
-    _change(f"{folder}/changes.lance", False)
-    _change(f"{folder}/stable.lance", True)
+        _write_encoded(f"{folder}/encoded-{number}.lance", common_types(), encoding)
+        _write_encoded(f"{folder}/encoded-words-{number}.lance", words(), encoding)
+    _change(f"{folder}/changes.lance", stable_row_ids=False)
+    _change(f"{folder}/stable.lance", stable_row_ids=True)
     _search_by_conditions(f"{folder}/conditions.lance")
-    _search_texts(f"{folder}/texts.lance")
+    _search_texts(f"{folder}/texts")
     for value_type in ("float32", "float16", "float64", "uint8"):
-        _search_vectors(f"{folder}/vectors-{value_type}.lance", value_type)
+        _search_vectors(f"{folder}/vectors-{value_type}", value_type)
     sort_order(pa.array([f"text {n}" for n in range(_MANY)]))
+    _read_old_positions()
     list(components([pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([2, 3])})]))
 
 
@@ -59,32 +74,39 @@ def _write_and_read(uri: str, rows: pa.Table, version: str) -> None:
         dataset.scan(columns=[name], filter="id % 7 = 3").to_table()
 
 
-def _write_encoded(uri: str, encoding: Mapping[str, str]) -> None:
-    rows = common_types().select(["id", "tinyint", "int", "long", "double", "float", "label", "text", "binary", "date", "vector", "tags"])
-    schema = pa.schema([column.with_metadata(_metadata(column, encoding)) for column in rows.schema])
-    dataset = Dataset.write(uri, rows.cast(schema))
+def _write_encoded(uri: str, rows: pa.Table, encoding: Mapping[str, str]) -> None:
+    columns = [column for column in rows.schema if not pa.types.is_struct(column.type)]
+    schema = pa.schema([_encoded(column, encoding) for column in columns])
+    dataset = Dataset.write(uri, rows.select(schema.names).cast(schema))
     dataset.scan().to_table()
     dataset.take([5, 70, 4000])
 
 
-def _metadata(column: pa.Field, encoding: Mapping[str, str]) -> dict[str, str]:
+def _encoded(column: pa.Field, encoding: Mapping[str, str]) -> pa.Field:
+    """The column with the settings of an encoding, as far as its type takes them."""
     is_text = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
-    return {f"lance-encoding:{name}": value for name, value in encoding.items() if value != "fsst" or is_text}
+    wanted = {}
+    for name, value in encoding.items():
+        if value != "fsst" or is_text:
+            wanted[f"lance-encoding:{name}"] = value
+    return column.with_metadata(wanted)
 
 
-def _change(uri: str, stable: bool) -> None:
+def _change(uri: str, stable_row_ids: bool) -> None:
     """Write, delete, update, merge, add columns, compact and cluster."""
     rows = common_types()
-    dataset = Dataset.write(uri, rows, enable_stable_row_ids=stable)
+    dataset = Dataset.write(uri, rows, enable_stable_row_ids=stable_row_ids)
     for name, kind in (("id", "BTREE"), ("label", "BITMAP"), ("kind", "ZONEMAP")):
         dataset = dataset.create_scalar_index(name, kind)
     dataset = dataset.insert(rows.slice(0, 500))
     dataset = dataset.delete("id % 5 = 1")
     dataset = dataset.delete("id < 300")
     dataset = dataset.update({"long": "long + 1"}, where="id BETWEEN 400 AND 600")
-    source = rows.slice(4000).set_column(0, "id", pa.array(range(4500, 5500)))
-    dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(source)
-    Dataset.open(uri).merge_insert(["label", "text"]).when_matched_update_all().execute(rows.slice(700, 100))
+    some_new = rows.slice(4000).set_column(0, "id", pa.array(range(4500, 5500)))
+    by_id = dataset.merge_insert("id").when_matched_update_all()
+    by_id.when_not_matched_insert_all().execute(some_new)
+    by_texts = Dataset.open(uri).merge_insert(["label", "text"])
+    by_texts.when_matched_update_all().execute(rows.slice(700, 100))
     dataset = Dataset.open(uri)
     dataset = dataset.add_columns({"sum": "id + long"})
     dataset.scan().to_table()
@@ -98,183 +120,163 @@ def _change(uri: str, stable: bool) -> None:
     dataset.verify()
 
 
+@dataclass(frozen=True)
+class _Indexed:
+    """A column with a scalar index, and a condition that asks it."""
+
+    column: str
+    kind: str
+    condition: str
+
+
+_CONDITIONS = (
+    _Indexed("id", "BTREE", "id BETWEEN 100 AND 200"),
+    _Indexed("label", "BTREE", "label = 'label 3'"),
+    _Indexed("text", "BTREE", "text LIKE 'some text with the number 12%'"),
+    _Indexed("double", "BTREE", "double > 2.5"),
+    _Indexed("timestamp", "BTREE", "timestamp > TIMESTAMP '1990-01-01 00:00:00'"),
+    _Indexed("decimal", "BTREE", "`decimal` > 5"),
+    _Indexed("date", "BITMAP", "date = DATE '1970-02-01'"),
+    _Indexed("kind", "BITMAP", "kind IN ('kind 1', 'kind 2') OR kind IS NULL"),
+    _Indexed("boolean", "BITMAP", "boolean"),
+    _Indexed("tags", "LABEL_LIST", "array_contains(tags, 'tag 2')"),
+    _Indexed("text", "NGRAM", "contains(text, 'number 12')"),
+    _Indexed("long", "ZONEMAP", "long < 1000000"),
+    _Indexed("int", "BLOOMFILTER", "int = 7"),
+    _Indexed("label", "BLOOMFILTER", "label = 'label 4'"),
+)
+
+
 def _search_by_conditions(uri: str) -> None:
     """Every kind of scalar index, made, extended and asked."""
     rows = common_types()
     dataset = Dataset.write(uri, rows)
-    conditions = (
-        ("id", "BTREE", "id BETWEEN 100 AND 200"),
-        ("label", "BTREE", "label = 'label 3'"),
-        ("text", "BTREE", "text LIKE 'some text with the number 12%'"),
-        ("double", "BTREE", "double > 2.5"),
-        ("timestamp", "BTREE", "timestamp > TIMESTAMP '1990-01-01 00:00:00'"),
-        ("decimal", "BTREE", "`decimal` > 5"),
-        ("date", "BITMAP", "date = DATE '1970-02-01'"),
-        ("kind", "BITMAP", "kind IN ('kind 1', 'kind 2') OR kind IS NULL"),
-        ("boolean", "BITMAP", "boolean"),
-        ("tags", "LABEL_LIST", "array_contains(tags, 'tag 2')"),
-        ("text", "NGRAM", "contains(text, 'number 12')"),
-        ("long", "ZONEMAP", "long < 1000000"),
-        ("int", "BLOOMFILTER", "int = 7"),
-        ("label", "BLOOMFILTER", "label = 'label 4'"),
-    )
-    for number, (name, kind, _) in enumerate(conditions):
-        dataset = dataset.create_scalar_index(name, kind, name=f"index_{number}")
+    for number, indexed in enumerate(_CONDITIONS):
+        dataset = dataset.create_scalar_index(indexed.column, indexed.kind, name=f"index_{number}")
     dataset = dataset.insert(rows.slice(0, 600))
     dataset.optimize.optimize_indices()
     dataset = Dataset.open(uri)
-    for _, _, condition in conditions:
-        dataset.scan(filter=condition).to_table()
-    dataset.scan(filter="id < 400 AND label = 'label 3' AND array_contains(tags, 'tag 2')").to_table()
+    for indexed in _CONDITIONS:
+        dataset.scan(filter=indexed.condition).to_table()
+    several = "id < 400 AND label = 'label 3' AND array_contains(tags, 'tag 2')"
+    dataset.scan(filter=several).to_table()
     dataset.scan(filter="id IN (1, 5, 4000) OR label = 'label 3'", limit=5).to_table()
     dataset.verify()
 
 
-def _search_texts(uri: str) -> None:
-    """Full-text indexes of every tokenizer, with and without positions, and queries of every kind."""
-    words = ["lake", "table", "file", "index", "vector", "column", "row", "page", "search", "query", "lance", "spark"]
-    rng = np.random.default_rng(0)
-    texts = [" ".join(words[n] for n in rng.integers(0, len(words), 3 + i % 30)) + f" {i % 700}" for i in range(2000)]
-    rows = pa.table({"id": range(len(texts)), "text": texts, "title": [text[:20] for text in texts]})
-    queries: tuple[Any, ...] = (
-        "lance",
-        "lance table",
-        "lance table 77",
-        {"match": {"column": "text", "terms": "lance table", "operator": "And"}},
-        {"match": {"column": "text", "terms": "lnce tabl", "fuzziness": 1}},
-        {"phrase": {"query": "lance table"}},
-        {"phrase": {"query": "lance table", "slop": 2}},
-    )
-    tokenizers = ("simple", "whitespace", "raw", "ngram")
-    kinds: list[dict[str, Any]] = [{"with_position": True}, {"block_size": 256}, *({"base_tokenizer": name} for name in tokenizers)]
-    for number, options in enumerate(kinds):
-        place = f"{uri}-{number}"
-        dataset = Dataset.write(place, rows).create_scalar_index("text", "INVERTED", **options)
-        asked = queries if number == 0 else queries[:5]
-        _ask(dataset, asked)
+_QUERIES: tuple[Any, ...] = (
+    "lance",
+    "lance table",
+    "lance table 77",
+    {"match": {"column": "text", "terms": "lance table", "operator": "And"}},
+    {"match": {"column": "text", "terms": "lnce tabl", "fuzziness": 1}},
+)
+_PHRASES: tuple[Any, ...] = (
+    {"phrase": {"query": "lance table"}},
+    {"phrase": {"query": "lance table", "slop": 2}},
+)
+_TEXT_INDEXES: tuple[Mapping[str, Any], ...] = (
+    {"with_position": True},
+    {"block_size": 256},
+    {"base_tokenizer": "simple"},
+    {"base_tokenizer": "whitespace"},
+    {"base_tokenizer": "raw"},
+    {"base_tokenizer": "ngram"},
+)
+
+
+def _search_texts(place: str) -> None:
+    """Full-text indexes of every tokenizer, with and without positions, and all kinds of queries."""
+    rows = texts_to_search()
+    for number, options in enumerate(_TEXT_INDEXES):
+        queries = _QUERIES + _PHRASES if "with_position" in options else _QUERIES
+        uri = f"{place}-{number}.lance"
+        dataset = Dataset.write(uri, rows).create_scalar_index("text", "INVERTED", **options)
+        _ask(dataset, queries)
         dataset = dataset.insert(rows.slice(0, 300)).delete("id % 11 = 3")
-        _ask(dataset, asked)
+        _ask(dataset, queries)
         dataset.optimize.optimize_indices()
-        dataset = Dataset.open(place)
-        _ask(dataset, asked)
-    dataset = Dataset.write(f"{uri}-similar", rows).create_scalar_index("text", "MINHASHLSH", shingle_size=2)
-    dataset.scan(["id"], nearest={"column": "text", "q": texts[7], "k": 3}).to_table()
-    _ask(Dataset.write(f"{uri}-none", rows), (queries[3],))
+        _ask(Dataset.open(uri), queries)
+    similar = Dataset.write(f"{place}-similar.lance", rows)
+    similar = similar.create_scalar_index("text", "MINHASHLSH", shingle_size=2)
+    nearest = {"column": "text", "q": rows["text"][7].as_py(), "k": 3}
+    similar.scan(["id"], nearest=nearest).to_table()
+    without_index = Dataset.write(f"{place}-none.lance", rows)
+    _ask(without_index, [query for query in _QUERIES if isinstance(query, dict)][:1])
 
 
-def _ask(dataset: Dataset, queries: tuple[Any, ...]) -> None:
+def _ask(dataset: Dataset, queries: Iterable[Any]) -> None:
     for query in queries:
-        dataset.scan(columns=["id"], full_text_query=query, limit=5).to_table()
-        dataset.scan(columns=["id"], full_text_query=query, filter="id < 900", prefilter=True, limit=5).to_table()
+        dataset.scan(["id"], full_text_query=query, limit=5).to_table()
+        condition: dict[str, Any] = {"filter": "id < 900", "prefilter": True}
+        dataset.scan(["id"], full_text_query=query, limit=5, **condition).to_table()
 
 
-def _search_vectors(uri: str, value_type: str) -> None:
+def _read_old_positions() -> None:
+    """Those of text indexes as they were before, which are read but not made."""
+    none = np.zeros(0, np.int64)
+    decode_old_lists(np.zeros(0, np.uint8), none, np.zeros(1, np.int64), none)
+
+
+@dataclass(frozen=True)
+class _VectorIndex:
+    """A kind of vector index and its parameters."""
+
+    kind: str
+    parameters: Mapping[str, int] = field(default_factory=dict)
+
+
+_FLAT = _VectorIndex("IVF_FLAT")
+_PQ = _VectorIndex("IVF_PQ", {"num_sub_vectors": 4})
+_ALL_KINDS = (
+    _FLAT,
+    _PQ,
+    _VectorIndex("IVF_PQ", {"num_sub_vectors": 4, "num_bits": 4}),
+    _VectorIndex("IVF_SQ"),
+    _VectorIndex("IVF_RQ"),
+    _VectorIndex("IVF_HNSW_FLAT"),
+    _VectorIndex("IVF_HNSW_PQ", {"num_sub_vectors": 4}),
+    _VectorIndex("IVF_HNSW_SQ"),
+)
+_KINDS_OF_TYPE = {
+    "float32": _ALL_KINDS,
+    "float16": (_FLAT, _PQ),
+    "float64": (_FLAT, _PQ),
+    "uint8": (_FLAT,),
+}
+
+
+def _search_vectors(place: str, value_type: str) -> None:
     """Vector indexes of every kind and metric, and searches with and without them."""
-    rng = np.random.default_rng(0)
-    count = 1200
-    numbers = rng.integers(0, 255, count * _DIMENSIONS) if value_type == "uint8" else rng.standard_normal(count * _DIMENSIONS)
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(numbers.astype(value_type)), _DIMENSIONS)
-    rows = pa.table({"id": range(count), "vector": vectors})
-    kinds = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
-    metrics: tuple[str, ...] = ("hamming",) if value_type == "uint8" else ("l2", "cosine", "dot")
-    dataset = Dataset.write(uri, rows)
+    rows = vectors_to_search(value_type)
+    metrics = ("hamming",) if value_type == "uint8" else ("l2", "cosine", "dot")
+    without_index = Dataset.write(f"{place}.lance", rows)
     for metric in metrics:
-        _find(dataset, vectors, metric)
-    if value_type == "float32":
-        made: list[tuple[str, dict[str, int]]] = [*((kind, {}) for kind in kinds), ("IVF_PQ", {"num_bits": 4})]
-    else:
-        made = [("IVF_FLAT", {})] if value_type == "uint8" else [("IVF_FLAT", {}), ("IVF_PQ", {})]
-    for number, (kind, options) in enumerate(made):
-        for metric in metrics:
-            _search_index(f"{uri}-{number}-{metric}", rows, vectors, (kind, metric), options)
+        _find(without_index, rows, metric)
+    for index, metric in itertools.product(_KINDS_OF_TYPE[value_type], metrics):
+        name = "-".join([place, index.kind, *map(str, index.parameters.values()), metric])
+        _search_index(f"{name}.lance", rows, index, metric)
 
 
-def _search_index(
-    uri: str, rows: pa.Table, vectors: pa.FixedSizeListArray, kind_and_metric: tuple[str, str], options: Mapping[str, int]
-) -> None:
-    kind, metric = kind_and_metric
-    parameters: dict[str, Any] = {"num_partitions": 4, **options}
-    if "PQ" in kind:
-        parameters["num_sub_vectors"] = 4
-    dataset = Dataset.write(uri, rows).create_index("vector", kind, metric=metric, **parameters)
-    _find(dataset, vectors, metric)
+def _search_index(uri: str, rows: pa.Table, index: _VectorIndex, metric: str) -> None:
+    """Make the index and ask it; again when rows came and went, and when it was extended."""
+    dataset = Dataset.write(uri, rows)
+    options: dict[str, Any] = {"metric": metric, "num_partitions": 4, **index.parameters}
+    dataset = dataset.create_index("vector", index.kind, **options)
+    _find(dataset, rows, metric)
     dataset = dataset.insert(rows.slice(0, 300)).delete("id % 11 = 3")
-    _find(dataset, vectors, metric)
+    _find(dataset, rows, metric)
     dataset.optimize.optimize_indices()
-    _find(Dataset.open(uri), vectors, metric)
+    _find(Dataset.open(uri), rows, metric)
 
 
-def _find(dataset: Dataset, vectors: pa.FixedSizeListArray, metric: str) -> None:
-    query = np.array(vectors[40].as_py())
+def _find(dataset: Dataset, rows: pa.Table, metric: str) -> None:
+    query = np.array(rows["vector"][40].as_py())
     nearest = {"column": "vector", "q": query, "k": 5, "metric": metric, "nprobes": 2}
-    dataset.scan(columns=["id"], nearest=nearest).to_table()
-    dataset.scan(columns=["id"], nearest={**nearest, "refine_factor": 2}, filter="id < 700", prefilter=True).to_table()
-    dataset.scan(columns=["id"], nearest=nearest, filter="id IN (3, 40)", prefilter=True).to_table()
+    dataset.scan(["id"], nearest=nearest).to_table()
+    refined = {**nearest, "refine_factor": 2}
+    dataset.scan(["id"], nearest=refined, filter="id < 700", prefilter=True).to_table()
+    dataset.scan(["id"], nearest=nearest, filter="id IN (3, 40)", prefilter=True).to_table()
     for count in (2, 32):
-        dataset.scan(columns=["id"], nearest={**nearest, "q": np.stack([query] * count)}).to_table()
-
-
-def common_types() -> pa.Table:
-    """Numbers, times, strings, lists, vectors and structs, with and without nulls."""
-    rng = np.random.default_rng(0)
-    rows, nulls = range(_ROWS), rng.random(_ROWS) < 0.1
-    small, large = rng.integers(0, 1000, _ROWS), rng.integers(0, 10**15, _ROWS)
-    words = [f"some text with the number {n} in it" for n in large]
-    return pa.table(
-        {
-            "id": rows,
-            "run": [i // 100 for i in rows],
-            "tinyint": small.astype("int8"),
-            "smallint": pa.array(small.astype("int16"), mask=nulls),
-            "int": small.astype("int32"),
-            "long": pa.array(large, mask=nulls),
-            "double": pa.array(rng.standard_normal(_ROWS), mask=nulls),
-            "float": rng.standard_normal(_ROWS).astype("float32"),
-            "boolean": pa.array(small < 500, mask=nulls),
-            "label": [f"label {n % 20}" for n in small],
-            "kind": [f"kind {i % 3}" if i % 7 else None for i in rows],
-            "text": pa.array(words, mask=nulls),
-            "binary": pa.array(words).cast(pa.binary()),
-            "date": pa.array(small.astype("int32"), mask=nulls).cast(pa.date32()),
-            "timestamp": pa.array(large, pa.timestamp("us", "UTC")),
-            "decimal": pa.array(large).cast(pa.decimal128(19, 0)),
-            "list": pa.array([None if i % 9 == 0 else [i, None][: i % 3] for i in rows], pa.list_(pa.int64())),
-            "tags": [[f"tag {n}" for n in range(i % 4)] for i in rows],
-            "vector": pa.FixedSizeListArray.from_arrays(pa.array(rng.standard_normal(_ROWS * 8).astype("float32")), 8),
-            "struct": pa.StructArray.from_arrays([pa.array(small, mask=nulls), pa.array(words)], ["number", "text"]),
-        }
-    )
-
-
-def _nested_types(version: str) -> pa.Table:
-    """Structs, lists and maps in each other, unsigned numbers, long values and constants."""
-    rng = np.random.default_rng(0)
-    count = 2000
-    rows = range(count)
-    outer = [(i, version == "2.0" or i % 9 > 0) for i in rows]
-    numbers = rng.integers(0, 200, count)
-    columns: dict[str, Any] = {
-        "id": rows,
-        "unsigned": numbers.astype("uint8"),
-        "unsigned_int": numbers.astype("uint32"),
-        "unsigned_long": numbers.astype("uint64"),
-        "half": rng.standard_normal(count).astype("float16"),
-        "constant": [7] * count,
-        "nothing": pa.nulls(count, pa.int32()),
-        "ascending": pa.array([i * 3 for i in rows], pa.timestamp("ns")),
-        "time": pa.array(numbers, pa.time64("us")),
-        "large": pa.array([f"text {i}" for i in rows], pa.large_string()),
-        "long": ["long text " * (20 + i % 60) + str(i) for i in rows],
-        "bytes": pa.array([bytes([i % 256]) * 16 for i in rows], pa.binary(16)),
-        "structs": [[{"n": i, "t": f"t{i % 5}"}] * (i % 3) if i % 8 else None for i in rows],
-        "lists": [[[i], [i, i + 1]][: i % 3] for i in rows],
-        "outer": [{"inner": {"n": i if i % 4 else None, "tags": ["a", "b"][: i % 3]}} if no_null else None for i, no_null in outer],
-    }
-    if version in ("2.2", "2.3"):
-        columns["map"] = pa.array([[(f"k{n}", n) for n in range(i % 4)] for i in rows], pa.map_(pa.string(), pa.int64()))
-        packed = pa.struct([pa.field("n", pa.int32()), pa.field("t", pa.string())])
-        columns["packed"] = pa.array([{"n": i, "t": f"t{i}"} for i in rows], packed)
-        columns["json"] = pa.array([f'{{"user": {{"id": {i}}}}}' for i in rows], pa.json_())
-    made = pa.table(columns)
-    fields = [field.with_metadata({"lance-encoding:packed": "true"}) if field.name == "packed" else field for field in made.schema]
-    return made.cast(pa.schema(fields))
+        many = {**nearest, "q": np.stack([query] * count)}
+        dataset.scan(["id"], nearest=many).to_table()

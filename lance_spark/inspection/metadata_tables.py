@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 
 from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, TableNotFoundError
 from lance_spark.inspection.gather import inspect
+from lance_spark.inspection.iceberg_tables import ICEBERG_TABLES
+from lance_spark.inspection.metadata_table import MetadataTable, Row
 from lance_spark.metadata.fragment import DataFile
 from lance_spark.storage.store import Store
 from lance_spark.table.indexes.describe import list_indices
@@ -24,33 +24,20 @@ from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import history, newest_first, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, latest_version
 
-Row = Sequence[Any]
 _TIME = pa.timestamp("us", "UTC")
 _TEXTS = pa.list_(pa.string())
 _PROPERTIES = pa.map_(pa.string(), pa.string())
 
 
-@dataclass(frozen=True)
-class MetadataTable:
-    """The columns of a table about a table, and the function that returns its rows for a version."""
-
-    columns: Mapping[str, pa.DataType]
-    rows: Callable[[Snapshot], Iterable[Row]]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the rows."""
-        return pa.schema(list(self.columns.items()))
-
-    def read(self, snapshot: Snapshot) -> pa.Table:
-        """All rows."""
-        columns = list(zip(*self.rows(snapshot))) or [()] * len(self.columns)
-        return pa.table([pa.array(values, t) for values, t in zip(columns, self.columns.values())], schema=self.schema)
+def _versions(snapshot: Snapshot) -> Iterable[Row]:
+    entries = (e for e in history(snapshot.store) if e.version <= snapshot.version)
+    return [(e.version, e.timestamp, e.operation, e.message, sorted(e.properties.items())) for e in entries]
 
 
 def _history(snapshot: Snapshot) -> Iterable[Row]:
-    entries = (e for e in history(snapshot.store) if e.version <= snapshot.version)
-    return [(e.version, e.timestamp, e.operation, e.message, sorted(e.properties.items())) for e in entries]
+    for row in _versions(snapshot):
+        version, timestamp = row[:2]
+        yield (*row, timestamp, version, version - 1 if version > 1 else None, True)
 
 
 def _transactions(snapshot: Snapshot) -> Iterable[Row]:
@@ -70,7 +57,9 @@ def _files(snapshot: Snapshot) -> Iterable[Row]:
     names = {path[-1].id: ".".join(f.name for f in path) for path in snapshot.manifest.schema.paths()}
     for fragment in snapshot.manifest.fragments:
         for file in fragment.files:
-            yield (fragment.id, _uri(snapshot, file), _version(file), fragment.physical_rows, file.size, _columns_of(file, names))
+            uri, rows = _uri(snapshot, file), fragment.physical_rows
+            own = (fragment.id, uri, _version(file), rows, file.size, _columns_of(file, names))
+            yield (*own, 0, uri, "LANCE", rows, file.size)
 
 
 def _uri(snapshot: Snapshot, file: DataFile) -> str:
@@ -107,14 +96,15 @@ def _branches(snapshot: Snapshot) -> Iterable[Row]:
 
 
 def _refs(snapshot: Snapshot) -> Iterable[Row]:
-    root = snapshot.root
-    yield (refs.MAIN, "branch", None, _newest(root), None)
+    root, ages = snapshot.root, (None, None, None)
+    newest = _newest(root)
+    yield (refs.MAIN, "BRANCH", None, newest, None, newest, *ages)
     for _, b in sorted(refs.branches(root).items()):
         newest = _newest(root.at(f"{root.uri}/{refs.branch_folder(b.name)}"))
-        yield (b.name, "branch", b.name, newest, datetime.fromtimestamp(b.created_at, UTC))
+        yield (b.name, "BRANCH", b.name, newest, datetime.fromtimestamp(b.created_at, UTC), newest, *ages)
     for _, t in sorted(refs.tags(root).items()):
         created = None if t.created_at is None else datetime.fromisoformat(t.created_at)
-        yield (t.name, "tag", t.branch, t.version, created)
+        yield (t.name, "TAG", t.branch, t.version, created, t.version, *ages)
 
 
 def _newest(store: Store) -> int | None:
@@ -124,12 +114,35 @@ def _newest(store: Store) -> int | None:
     return None
 
 
-_HISTORY = MetadataTable(
-    {"version": pa.int64(), "timestamp": _TIME, "operation": pa.string(), "message": pa.string(), "properties": _PROPERTIES}, _history
-)
+_VERSIONS: Mapping[str, pa.DataType] = {
+    "version": pa.int64(),
+    "timestamp": _TIME,
+    "operation": pa.string(),
+    "message": pa.string(),
+    "properties": _PROPERTIES,
+}
+_ICEBERG_HISTORY: Mapping[str, pa.DataType] = {
+    "made_current_at": _TIME,
+    "snapshot_id": pa.int64(),
+    "parent_id": pa.int64(),
+    "is_current_ancestor": pa.bool_(),
+}
+_ICEBERG_FILE: Mapping[str, pa.DataType] = {
+    "content": pa.int32(),
+    "file_path": pa.string(),
+    "file_format": pa.string(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+}
+_ICEBERG_REF: Mapping[str, pa.DataType] = {
+    "snapshot_id": pa.int64(),
+    "max_reference_age_in_ms": pa.int64(),
+    "min_snapshots_to_keep": pa.int32(),
+    "max_snapshot_age_in_ms": pa.int64(),
+}
 METADATA_TABLES: Mapping[str, MetadataTable] = {
-    # Iceberg's and Delta's words for the same rows.
-    **dict.fromkeys(("history", "versions", "snapshots"), _HISTORY),
+    "versions": MetadataTable(_VERSIONS, _versions),
+    "history": MetadataTable({**_VERSIONS, **_ICEBERG_HISTORY}, _history),
     "transactions": MetadataTable(
         {"version": pa.int64(), "uuid": pa.string(), "read_version": pa.int64(), "operation": pa.string()}, _transactions
     ),
@@ -144,6 +157,7 @@ METADATA_TABLES: Mapping[str, MetadataTable] = {
             "rows": pa.int64(),
             "size": pa.int64(),
             "columns": _TEXTS,
+            **_ICEBERG_FILE,
         },
         _files,
     ),
@@ -179,8 +193,17 @@ METADATA_TABLES: Mapping[str, MetadataTable] = {
         {"name": pa.string(), "parent_branch": pa.string(), "parent_version": pa.int64(), "created_at": _TIME}, _branches
     ),
     "refs": MetadataTable(
-        {"name": pa.string(), "type": pa.string(), "branch": pa.string(), "version": pa.int64(), "created_at": _TIME}, _refs
+        {
+            "name": pa.string(),
+            "type": pa.string(),
+            "branch": pa.string(),
+            "version": pa.int64(),
+            "created_at": _TIME,
+            **_ICEBERG_REF,
+        },
+        _refs,
     ),
+    **ICEBERG_TABLES,
 }
 """By name. Sizes are in bytes; a size that the manifest does not record is null."""
 

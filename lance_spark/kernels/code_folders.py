@@ -1,7 +1,8 @@
 """The folders with compiled code that this process may load, and may write: nobody else can have put code into them.
 
 Whoever can write a file that a process loads as code runs code in that process. So a folder is used only if this user or root owns it and
-no one else can write to it, and so is each file. Both are opened first and checked then, so nobody can exchange them in between.
+no one else can write to it, and so is each file. Both are opened first and checked then, so nobody can exchange them in between. What the
+wheel brings is part of the package, and trusted as its modules are.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import contextlib
 import functools
 import logging
 import os
+import pkgutil
 import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+SHIPPED = Path(__file__).with_name("ready")
+"""The kernels that the wheel brings, for the usual versions and processors (see `scripts/kernels.py`). It may be in a zip file."""
 PACKAGED = Path(__file__).with_name("compiled")
 """The package's own folder of compiled kernels. Whoever installs the package as root fills it for all users with `lance-spark warm`."""
 _NAMED = "LANCE_SPARK_KERNELS"
@@ -24,8 +28,13 @@ _READ_BY_ALL, _READ_BY_OWNER = 0o755, 0o700
 _LOG = logging.getLogger("lance_spark")
 
 
+def read_folders() -> list[Path]:
+    """Where compiled kernels are looked up, in this order."""
+    return [SHIPPED, *kernel_folders()]
+
+
 def kernel_folders() -> list[Path]:
-    """Where compiled kernels are looked up, in this order; they are written to the first of them that is writable.
+    """Where compiled kernels are kept: they are written to the first of these folders that is writable.
 
     NUMBA_CACHE_DIR takes the place of the package's folder and of the user's own, as it does for all functions that numba compiles.
     """
@@ -67,8 +76,17 @@ def is_trusted(folder: Path) -> bool:
 
 def read(folder: Path, name: str) -> bytes | None:
     """A file of a folder; None if there is none, or if others may have written it."""
+    if folder == SHIPPED:
+        return _shipped(name)
     with _opened(folder) as opened:
         return None if opened is None else _content(opened, folder, name)
+
+
+def _shipped(name: str) -> bytes | None:
+    try:
+        return pkgutil.get_data(__package__, f"{SHIPPED.name}/{name}")
+    except OSError:
+        return None
 
 
 def write(folder: Path, name: str, content: bytes) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from lance_spark.kernels.source_digest import Source
+from lance_spark.kernels.source_digest import Role, Source
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ANY_ORDER = frozenset({"reassoc", "contract"})
@@ -33,7 +34,11 @@ def summing(function: F) -> F:
 
 
 class Kernel:
-    """A function that is compiled on its first call. Two threads may both prepare it, which numba allows."""
+    """A function that is compiled on its first call. Two threads may both prepare it, which numba allows.
+
+    It has two forms. Python calls the one whose arrays are all of the same kind (see `entrance`) and of which only machine code is kept.
+    Other kernels call the one that is compiled into them.
+    """
 
     def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:
         functools.update_wrapper(self, function)
@@ -44,6 +49,20 @@ class Kernel:
 
     @functools.cached_property
     def _compiled(self) -> Callable[..., Any]:
+        """The kernel that Python calls."""
+        return self._dispatcher(Role.ENTRANCE)
+
+    @functools.cached_property
+    def _called(self) -> Callable[..., Any]:
+        """The kernel that other kernels call."""
+        return self._dispatcher(Role.CALLED)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type of a kernel that another kernel names."""
+        return cast(Any, self._called)._numba_type_
+
+    def _dispatcher(self, role: Role) -> Callable[..., Any]:
         with _no_collection():
             import numba
             from numba.core import config
@@ -53,32 +72,44 @@ class Kernel:
         compiled: Any = numba.njit(nogil=True, fastmath=set(source.relaxed))(source.function)
         if settings.DISABLE_JIT:
             return cast(Callable[..., Any], compiled)
+        from lance_spark.kernels.entrance import entrance_types
         from lance_spark.kernels.store import KernelStore
 
-        compiled._cache = store = KernelStore(source)
+        compiled._cache = store = KernelStore(source, role)
         compile_numbas = compiled.compile
+        known: set[tuple[Any, ...]] = set()
+        adding = threading.Lock()
 
-        def compile_kept(sig: Any) -> Any:
+        def compile_kept(signature: Any) -> Any:
             with _no_collection(), store.compiling():
-                return compile_numbas(sig)
+                return compile_numbas(signature)
 
-        compiled.compile = compile_kept
+        def compile_entrance(given: tuple[Any, ...]) -> Any:
+            types = entrance_types(given)
+            code = compile_kept(types)
+            with adding:
+                if types != given and given not in known:
+                    # The types that the dispatcher has found in the arguments lead to the same code from now on.
+                    compiled._insert([type_._code for type_ in given], code, False)
+                    known.add(given)
+            return code
+
+        # Extensions of numba, for which all installed packages are searched, are loaded when something is compiled.
+        compiled._compilation_chain_init_hook = lambda: None
+        compiled.compile = compile_entrance if role is Role.ENTRANCE else compile_kept
         return cast(Callable[..., Any], compiled)
-
-    @property
-    def _numba_type_(self) -> Any:
-        """The type of a kernel that another kernel calls."""
-        return cast(Any, self._compiled)._numba_type_
 
 
 def prepare() -> None:
     """Load what all kernels have in common, which takes longer than a kernel itself: processes that are forked from this one have it."""
     with _no_collection():
         from numba.core import registry
+        from numba.core.runtime.nrt import rtsys
 
-        target: Any = registry.cpu_target  # numba has no types
-        target.typing_context.refresh()
-        target.target_context.refresh()
+        from lance_spark.kernels import entrance, store  # noqa: F401
+
+        runtime: Any = rtsys  # numba has no types
+        runtime.initialize(registry.cpu_target.target_context)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ It is taken from Python's bytecode, which numba compiles, too, so it works in ar
 
 from __future__ import annotations
 
+import enum
 import functools
 import hashlib
 import types
@@ -15,6 +16,13 @@ import numpy as np
 
 _NUMBERS = (int, float, complex, str, bytes, np.generic, type(None), type(Ellipsis))
 """The constants whose text tells all about them."""
+
+
+class Role(enum.Enum):
+    """Who calls a kernel, which determines what is kept of its code."""
+
+    ENTRANCE = "called from Python"
+    CALLED = "called from other kernels"
 
 
 class Source:

@@ -15,7 +15,6 @@ import logging
 import os
 import pickle
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,20 +24,24 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+from llvmlite import binding
 from numba.core import config
 from numba.core.compiler import CompileResult
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
 from lance_spark.errors import InvalidOptionError, KernelNotCompiledError, logged
 from lance_spark.kernels import code_folders
-from lance_spark.kernels.source_digest import Source
+from lance_spark.kernels.source_digest import Role, Source
 from lance_spark.kernels.target import PERMISSION, USUAL, is_usual
 
 _Target = tuple[str, str, str]
 """A processor as numba describes it: triple, name and features."""
 SUFFIX = ".kernel"
-_MAGIC = b"lance-spark kernel 1\n"
+_FORM = 3
+"""Counts changes of what is in a file."""
+_MAGIC = f"lance-spark kernel {_FORM}\n".encode()
 _DIGEST_SIZE = 32
 _SHORT = 20
 """So many digits of a digest are in the name of a file."""
@@ -53,15 +56,13 @@ _LOG = logging.getLogger("lance_spark")
 
 asked: set[tuple[str, str]] = set()
 """The names of the kernels that this process has called, each with the types of its arguments: not what only other kernels call."""
-_thread = threading.local()
-"""`depth`: how many kernels a thread is compiling, each called by the one before."""
 
 
 class KernelStore:
     """The code of one kernel on disk, as numba's dispatcher asks for it. One process at a time compiles it; the others wait."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, role: Role = Role.ENTRANCE) -> None:
+        self._source, self._role = source, role
         self._lock: int | None = None
         self._versions: dict[_Target, str] = {}
 
@@ -73,11 +74,9 @@ class KernelStore:
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
         """Around the dispatcher's `compile`, which calls the methods below."""
-        _thread.depth = getattr(_thread, "depth", 0) + 1
         try:
             yield
         finally:
-            _thread.depth -= 1
             self._release_lock()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -85,9 +84,8 @@ class KernelStore:
 
         Raises KernelNotCompiledError if LANCE_SPARK_COMPILE forbids that.
         """
-        target_context.refresh()
         types = _text(sig)
-        if _thread.depth == 1:
+        if self._role is Role.ENTRANCE:
             asked.add((self._source.name, types))
         found = self._load(types, target_context)
         if found is not None:
@@ -106,7 +104,7 @@ class KernelStore:
             return
         key = self._key(_text(sig), data.codegen.magic_tuple())
         as_bytes: Any = dumps  # numba has no types
-        content: bytes = as_bytes(data._reduce())
+        content: bytes = as_bytes(_kept(data, self._role))
         try:
             code_folders.write(folder, key.file, key.header + _digest(content) + content)
             self._remove_old(folder, data.codegen)
@@ -132,18 +130,18 @@ class KernelStore:
                 continue
             with logged(f"loading {folder / key.file}"):
                 rebuilt: Any = CompileResult  # numba has no types
-                return rebuilt._rebuild(target_context, *pickle.loads(code))
+                return rebuilt._rebuild(target_context, *_unpacked(code, target_context))
         return None
 
     def _places(self, types: str, codegen: Any) -> Iterator[tuple[Path, _Key]]:
         """Where the code may be: that for this processor first."""
         for target in _targets(codegen):
             key = self._key(types, target)
-            for folder in code_folders.kernel_folders():
+            for folder in code_folders.read_folders():
                 yield folder, key
 
     def _key(self, types: str, target: _Target) -> _Key:
-        return _Key(self._source.name, self._version(target), _hex(types))
+        return _Key(self._source.name, self._version(target), _hex(f"{self._role.value}: {types}"))
 
     def _version(self, target: _Target) -> str:
         if target not in self._versions:
@@ -155,7 +153,7 @@ class KernelStore:
         if setting == "never":
             raise KernelNotCompiledError(
                 f"the kernel {self._source.name} is not compiled for ({types}), and {PERMISSION}=never forbids to compile it. "
-                f"It was looked for in {', '.join(map(str, code_folders.kernel_folders()))}: run `lance-spark warm`"
+                f"It was looked for in {', '.join(map(str, code_folders.read_folders()))}: run `lance-spark warm`"
             )
         if setting:
             raise InvalidOptionError(f"{PERMISSION} is {setting!r}; it must be never, or not be set")
@@ -183,7 +181,7 @@ class _Key:
     version: str
     """Of the kernel and of all that compiles it."""
     types: str
-    """Of the types of the arguments."""
+    """Of the types of the arguments, and of who calls it."""
 
     @property
     def file(self) -> str:
@@ -201,6 +199,44 @@ def _code(content: bytes, key: _Key) -> bytes | None:
     start = len(key.header) + _DIGEST_SIZE
     code = content[start:]
     return code if content[len(key.header) : start] == _digest(code) else None
+
+
+def _kept(compiled: Any, role: Role) -> tuple[list[str], tuple[Any, ...]]:
+    """The functions of others that the code calls, and what `CompileResult._rebuild` makes the compiled function of.
+
+    The notes of its types, a third of numba's own files, are for people. LLVM's intermediate code, a half of the rest, is compiled into
+    the kernels that call it: where only Python does, a module that has nothing but the function's name takes its place. The environments
+    of numba's functions hold constants; without any, they would only have the modules of these functions imported.
+    """
+    external = [function.name for function in compiled.library._final_module.functions if function.is_declaration]
+    library, description, environment, signature, objectmode, lifted, _, reload_init, environments = compiled._reduce()
+    if role is Role.ENTRANCE:
+        name, kind, (machine_code, _) = library
+        library = (name, kind, (machine_code, _named(description.llvm_cpython_wrapper_name)))
+    with_constants = tuple(one for one in environments if one.consts)
+    parts = (library, description, environment, signature, objectmode, lifted, "", reload_init, with_constants)
+    return [name for name in external if not name.startswith("llvm.")], parts
+
+
+def _unpacked(code: bytes, target_context: Any) -> tuple[Any, ...]:
+    """What `CompileResult._rebuild` needs, when all functions that the code calls are there.
+
+    Those of numba's runtime suffice for the kernels of this package. The others come with all that is needed to compile, which takes
+    longer to load than many kernels.
+    """
+    external, parts = pickle.loads(code)
+    runtime: Any = rtsys  # numba has no types
+    runtime.initialize(target_context)
+    if not all(map(binding.address_of_symbol, external)):
+        target_context.refresh()
+    return tuple(parts)
+
+
+def _named(function: str) -> bytes:
+    """LLVM's intermediate code of a module that has a function of this name, which does nothing."""
+    parse: Any = binding.parse_assembly  # llvmlite has no types
+    code: bytes = parse(f'define void @"{function}"() {{\n  ret void\n}}\n').as_bitcode()
+    return code
 
 
 def _digest(content: bytes) -> bytes:
@@ -230,7 +266,7 @@ def _surroundings() -> tuple[object, ...]:
     settings: Any = config  # its attributes are created at import
     python = (sys.implementation.cache_tag, sys.abiflags)
     versions = (numba.__version__, llvmlite.__version__, np.__version__.split(".")[0])
-    return (python, versions, [getattr(settings, name, None) for name in _SETTINGS])
+    return (_FORM, python, versions, [getattr(settings, name, None) for name in _SETTINGS])
 
 
 def _locked(path: Path) -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import tarfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +67,17 @@ def keep_list(compiled: Sequence[Compiled]) -> Path | None:
 
 def listed() -> list[Compiled] | None:
     """The list of an earlier `warm` of this version of the package; None if there is none."""
-    for folder in code_folders.kernel_folders():
+    return _list_in(code_folders.read_folders())
+
+
+def shipped() -> list[Compiled] | None:
+    """What the wheel brings; None if it brings nothing, or if some of it does not fit this machine."""
+    found = _list_in([code_folders.SHIPPED])
+    return None if found is None or any(one.file() is None for one in found) else found
+
+
+def _list_in(folders: Sequence[Path]) -> list[Compiled] | None:
+    for folder in folders:
         content = code_folders.read(folder, _LIST)
         found = None if content is None else _decoded(content)
         if found is not None:
@@ -76,16 +88,18 @@ def listed() -> list[Compiled] | None:
 def pack(compiled: Sequence[Compiled], archive: str) -> None:
     """Write the code and the list into a tar archive with gzip, to be unpacked into one folder. Raises OSError."""
     files = sorted({file for one in compiled if (file := one.file()) is not None})
-    folder = keep_list(compiled)
     with tarfile.open(archive, "w:gz") as packed:
-        for file in [*files, *([] if folder is None else [folder / _LIST])]:
-            packed.add(file, file.name, filter=_of_root)
+        for file in files:
+            content = code_folders.read(file.parent, file.name)
+            assert content is not None, "it was read a moment ago"
+            _add(packed, file.name, content)
+        _add(packed, _LIST, _encoded(compiled))
 
 
-def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """An entry without the names of users of this machine."""
-    entry.uid, entry.gid, entry.uname, entry.gname, entry.mode = 0, 0, "root", "root", 0o644
-    return entry
+def _add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)  # root's, whoever packs it
+    entry.size, entry.mtime = len(content), int(time.time())
+    packed.addfile(entry, io.BytesIO(content))
 
 
 def _encoded(compiled: Sequence[Compiled]) -> bytes:

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.details_file import DetailsFile
 from lance_spark.schema.storage_version import V0_1, StorageVersion
 
 TOMBSTONE = -2
@@ -185,7 +186,8 @@ class IndexMetadata:
     """A segment of an index.
 
     `fields` are the ids of the indexed columns. `fragment_bitmap` is the portable roaring bitmap of the covered fragments (empty: not
-    recorded). `details` is a message of the type `details_type` (a type URL). `created_at` is in milliseconds since 1970.
+    recorded). `details` is a message of the type `details_type` (a type URL). `created_at` is in milliseconds since 1970. `details_file` is
+    where a file has the details, as `details` say.
     """
 
     uuid: bytes
@@ -201,6 +203,7 @@ class IndexMetadata:
     files: tuple[IndexFile, ...] = ()
     covering_fields: tuple[int, ...] = ()
     unknown: bytes = b""
+    details_file: DetailsFile | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,10 @@ class Locations:
         """True if a base path is the root of `store` or a folder in it."""
         return f"{self._open(base).uri}/".startswith(f"{store.uri.rstrip('/')}/")
 
+    def is_table(self, base: BasePath) -> bool:
+        """True if a base path is the root of another table."""
+        return base.is_dataset_root and bool(self._open(base).names(VERSIONS))
+
     def store_of(self, base: BasePath) -> Store:
         """The store of a base path. Raises UnsupportedFeatureError if it may not be accessed."""
         return self._open(base)
@@ -137,7 +141,7 @@ class Locations:
         if plain and own.kind != "file":
             # Some writers store only the key in the bucket.
             uri = own.uri.removesuffix(own.path.lstrip("/")) + uri.lstrip("/")
-        there = self.store.at(uri)
+        there = self.store.at(uri, base.id)
         if not self.allow_other_stores and not there.location.is_in_store_of(own):
             raise UnsupportedFeatureError(
                 f"base path {base.id} of {self.store.uri} is in another store, {shown(base.path)!r}; "

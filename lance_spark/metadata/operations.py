@@ -92,11 +92,16 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Merge:
-    """Adds columns: has all fragments of the table, with their new files, and the new schema."""
+    """Adds columns: has all fragments of the table, with their new files, and the new schema.
+
+    With `keeps_values`, the new files have the values that the old ones have, in the storage version of the commit's settings. The
+    transaction file does not have this.
+    """
 
     fragments: tuple[Fragment, ...]
     schema: Schema
     preserves_nullability: bool | None = None
+    keeps_values: bool = False
 
 
 @dataclass(frozen=True)

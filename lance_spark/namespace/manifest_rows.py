@@ -81,11 +81,11 @@ def described(table: ManifestTable, row: Mapping[str, Any]) -> dict[str, str]:
     for f in table.rows.schema:
         value = row.get(f.name)
         if value is not None and f.name not in SCHEMA.names and f.name not in _PINS:
-            properties[PARTITION_VALUE + f.name.removeprefix(PARTITION_FIELD)] = _as_text(value, f.type)
+            properties[PARTITION_VALUE + f.name.removeprefix(PARTITION_FIELD)] = as_text(value, f.type)
     return properties
 
 
-def _as_text(value: Any, t: pa.DataType) -> str:
+def as_text(value: Any, t: pa.DataType) -> str:
     """The value as Arrow casts it to text; bytes in hexadecimal digits."""
     if isinstance(value, bytes):
         return value.hex()

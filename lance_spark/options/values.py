@@ -26,6 +26,7 @@ Kind = Literal[
     "storage version",
     "JSON",
     "words or JSON",
+    "bases",
 ]
 """What the text of an option says. A word is one of a list; a count is a whole number."""
 MOST = 2**63 - 1
@@ -140,6 +141,18 @@ def words_or_json(text: str) -> str | Mapping[str, Any]:
         raise ValueError(f"words, or a JSON object such as {example}") from None
 
 
+def bases(text: str) -> tuple[Mapping[str, Any], ...]:
+    """Base paths: a JSON list of objects."""
+    expected = 'a JSON list such as [{"name": "fast", "path": "s3://fast/table"}]'
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"{expected} ({e})") from None
+    if not isinstance(found, list) or not all(isinstance(base, dict) for base in found):
+        raise ValueError(expected)
+    return tuple(found)
+
+
 _COMMAS = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")
 """Commas outside of backticks: an even number of backticks follows them."""
 _DOTS = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -207,4 +220,5 @@ _VALUES: Mapping[Kind, Callable[[str], Any]] = {
     "storage version": storage_version,
     "JSON": json_object,
     "words or JSON": words_or_json,
+    "bases": bases,
 }

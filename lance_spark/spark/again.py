@@ -6,19 +6,12 @@ made of its own id, so that a version that it has made is found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
-
-from lance_spark.errors import TableNotFoundError
 from lance_spark.metadata.transaction_ids import replay
-from lance_spark.spark.protocol import Headed, Writer
-from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.storage.store import Store
-from lance_spark.table.commit.asked_again import landed, landed_before
-from lance_spark.table.versions.snapshot import Snapshot, latest_version, reopened
+from lance_spark.table.commit.asked_again import landed_before
+from lance_spark.table.versions.snapshot import Snapshot, reopened
 
 
 @dataclass(frozen=True)
@@ -50,65 +43,3 @@ class Asked:
 
 NEVER = Asked("")
 """What is not a request of Spark."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """The write of one job to the table at `store`, after the version `since`.
-
-    The ids of its transactions are those of `request`.
-    """
-
-    store: Store
-    since: int
-    request: str
-
-    def is_committed(self) -> bool:
-        """Whether a version is that of the job."""
-        try:
-            latest, _ = latest_version(self.store)
-        except TableNotFoundError:
-            return False
-        return bool(landed(self.store, self.request, range(self.since + 1, latest + 1)))
-
-
-class JobWriter(Headed, DataSourceArrowWriter):
-    """A writer whose commit can be found, if it is asked for again."""
-
-    few = Writer.NONE
-    """Which rows of tasks that have few the commit writes, see `protocol.Writer`."""
-
-    @property
-    def job(self) -> Job:
-        """What it writes."""
-        raise NotImplementedError
-
-    def header(self) -> Writer:
-        """What the JVM knows of the writer."""
-        return Writer(self.few)
-
-    def again(self) -> CommitAgain:
-        """What commits once, though another process may have done it."""
-        return CommitAgain(self)
-
-
-class CommitAgain(DataSourceWriter):
-    """Commits a write once, though another process may have done it."""
-
-    def __init__(self, writer: JobWriter) -> None:
-        self._writer = writer
-
-    def write(self, iterator: Any) -> WriterCommitMessage:
-        """Raise NotImplementedError: the tasks have the writer itself."""
-        raise NotImplementedError
-
-    @brief_errors()
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit what the tasks have written, unless that has been done."""
-        start_planning()
-        if not self._writer.job.is_committed():
-            self._writer.commit(list(messages))
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what the tasks have written, as the writer does."""
-        self._writer.abort(list(messages))

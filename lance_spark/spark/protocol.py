@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The number of the protocol, which Protocol.java has, too.
 
 Who changes a message or a name raises it.
@@ -82,17 +82,18 @@ class Message:
 
 @dataclass(frozen=True)
 class Source(Message):
-    """The header of a data source: the version that it has pinned, and its identity.
+    """The header of a data source: the version that it has pinned, its identity, and the read.
 
-    The version is 0 if there is no table yet. `kind` is that of the table: "table", or
-    "partitioned" for a namespace. `has_log` is 1 if rows of a write-ahead log are read, too.
+    The version is 0 if there is no table yet. `abilities` are the names of those that the read has,
+    with spaces between, and `unjoined` says why a join by nearness does not find its rows (see
+    `read.kind`).
     """
 
     KIND = 1
     version: int
     identity: str
-    kind: str
-    has_log: int
+    abilities: str
+    unjoined: str
 
 
 @dataclass(frozen=True)
@@ -257,8 +258,6 @@ DECLARED_COLUMN = "__lance_declared"
 """In the metadata of a column of rows: a statement declares whether it is nullable, its default, and whether it is CHAR."""
 ROW_OPERATION = "__row_operation"
 """The column of Spark's delta rows that says what happens to a row."""
-PARTITIONED = "partitioned"
-"""The kind of a source that is a partitioned namespace."""
 
 ACCUMULATOR = -0x6C616E63
 """The number of the accumulator of `Read`.

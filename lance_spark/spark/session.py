@@ -1,4 +1,4 @@
-"""The public functions for sessions and DataFrames: `lance_spark.enable`, `catalog`, `write` and `last_change`."""
+"""The public functions for sessions and DataFrames beside `enable`: `lance_spark.catalog`, `write` and `last_change`."""
 
 from __future__ import annotations
 
@@ -23,65 +23,17 @@ from lance_spark.errors import (
     check_type,
 )
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.jvm.warning import warn
+from lance_spark.spark.enable import enable
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.protocol import Command
 from lance_spark.spark.read.opened import open_version
-from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.stopped import check_running
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import list_versions, open_snapshot
-
-
-def enable(spark: SparkSession) -> None:
-    """Register the format "lance" with the session and install the planner, so that queries read only what they need.
-
-    SQL can then also change rows, see docs/sql.md. Sessions derived from this one inherit the planner. Repeated calls are harmless.
-    Without this call, Spark finds the format if the package is installed, but not with --py-files. See
-    docs/planner.md.
-
-    Spark starts its Python workers with this Python, unless PYSPARK_PYTHON, spark.pyspark.python or a `python3` with this package says
-    otherwise. Raises InvalidOptionError if these name a Python with which queries would fail.
-
-    Examples:
-        >>> import lance_spark
-        >>> from pyspark.sql import SparkSession
-        >>> spark = SparkSession.builder.getOrCreate()
-        >>> lance_spark.enable(spark)
-    """
-    if not hasattr(spark, "dataSource"):
-        raise TypeError(f"spark must be a SparkSession, not {spark!r}")
-    check_running(spark, "lance_spark.enable")
-    if not is_remote():
-        _settle_python(spark)
-    _teach(spark)
-    if is_remote():
-        spark.dataSource.register(LanceDataSource)
-    else:
-        from lance_spark.spark.workers.worker_python import register
-
-        register(spark, LanceDataSource)
-
-
-def _settle_python(spark: SparkSession) -> None:
-    # A pure Connect client lacks the SparkContext that this module imports, and py4j, which the planner imports.
-    from lance_spark.spark.workers.worker_python import settle_python
-
-    settle_python(spark.sparkContext)
-
-
-def _teach(spark: SparkSession) -> None:
-    if is_remote():
-        if "lancespark." not in (spark.conf.get("spark.sql.extensions", "") or ""):
-            warn("with Spark Connect, install the jar of `python -m lance_spark jar` on the server")
-        return
-    from lance_spark.spark.jvm import install as planner
-
-    planner.install(spark)
 
 
 def catalog(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
@@ -17,17 +17,15 @@ from lance_spark.errors import (
     LanceError,
     SchemaMismatchError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
     wrong_arguments_as_options,
 )
 from lance_spark.metadata.manifest import Manifest
-from lance_spark.predicate import conjunction, from_json
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.columns.types import of_json, promised, stored, to_spark
 from lance_spark.spark.options.known import parse_options, table_properties
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.options.table_location import store_of, store_to_write
+from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import FORMAT, Base, Command, Headed, Instructions, Json, Source, of_user
 from lance_spark.spark.read.column_lists import ColumnLists
@@ -40,9 +38,6 @@ from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot
 
-if TYPE_CHECKING:
-    from lance_spark.spark.write.writer import LanceWriter
-
 # Each function imports what only some reads and writes need: workers import this module often, and must start fast.
 
 
@@ -52,13 +47,9 @@ class LanceDataSource(Headed, DataSource):
     @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
         start_planning()
-        given, options = Instructions.of(options), of_user(options)
-        self._command = given.command
-        self._overwritten = given.overwrite
-        self._based_on = given.based_on if self._command is None else self._command.truncated
-        identity = given.identity if self._command is None else self._command.identity
-        self._is_lost, self._declared = given.lost, given.declared
-        self._is_called = given.call is not None
+        self._given = given = Instructions.of(options)
+        options, command = of_user(options), given.command
+        identity = given.identity if command is None else command.identity
         if given.call is not None:
             from lance_spark.spark.options.functions import chooses_version, with_options
 
@@ -71,12 +62,13 @@ class LanceDataSource(Headed, DataSource):
         self._request = Request()
         self._opened: Opened | None = None
         self._commits = False
-        self._header = Source(0, "", "table", 0)
+        self._header: Source | None = None
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
             with wrong_arguments_as_options():
-                self._opened = open_version(self._options if self._command is None else _read_by(self._command, self._options), identity)
-            self._header, self._pinned = self._opened.header, self._opened.pinned()
+                read = self._options if command is None else _read_by(command, self._options)
+                self._opened = open_version(read, identity)
+            self._pinned = self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
             self._pinned = e
@@ -111,7 +103,11 @@ class LanceDataSource(Headed, DataSource):
     @property
     def read(self) -> Read:
         """What is read."""
-        return read_of(Asked(self.opened(), self._options, self.about, self._is_called))
+        return self._read_of(self.opened())
+
+    def _read_of(self, opened: Opened) -> Read:
+        is_called = self._given.call is not None
+        return read_of(Asked(opened, self._options, self.about, is_called))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""
@@ -125,73 +121,54 @@ class LanceDataSource(Headed, DataSource):
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
-        given = self.options if self._command is None else _without_branch(self.options)
+        command = self._given.command
+        given = self.options if command is None else _without_branch(self.options)
         options = _configured(parse_options(SparkWriteOptions, given), given)
         options.check_batch()
         self._check_writable(options)
-        if self._based_on is not None:
-            self._check_same_table(self._based_on)
-        if self._command is not None:
-            from lance_spark.spark.write.row_level import row_level_writer
+        based_on = self._given.based_on if command is None else command.truncated
+        if based_on is not None:
+            self._check_same_table(based_on)
+        if command is None:
+            self._check_not_lost()
+        from lance_spark.spark.write.kinds import write_of
+        from lance_spark.spark.write.writer import LanceWriter
 
-            table = self._table_for("; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables")
-            return row_level_writer(table, store_to_write(options), options, self._command, schema)
-        return self._writer(schema, overwrite, options)
+        return LanceWriter(write_of(self._opened, schema, overwrite, options, self._given))
 
     @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of the batches of a stream; with `overwrite` (the output mode complete), each replaces the rows."""
-        from lance_spark.spark.write.stream_writer import LanceStreamWriter, stream_options
+        from lance_spark.spark.write.kinds import rows_of
+        from lance_spark.spark.write.stream import LanceStreamWriter, stream_options
 
         options = _configured(stream_options(self.options), self.options)
         if self._commits:
             return LanceStreamWriter(None)
         self._check_writable(options)
-        self._table_for("; write the stream with foreachBatch")
-        return LanceStreamWriter(cast("LanceWriter", self._writer(schema, overwrite, options)))
+        if self._opened is not None:
+            self._opened.table_for("; write the stream with foreachBatch")
+        self._check_not_lost()
+        return LanceStreamWriter(rows_of(self._opened, schema, overwrite, options, self._given))
 
     def _check_writable(self, options: SparkWriteOptions) -> None:
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
 
-    def _table_for(self, what: str) -> Snapshot | None:
-        """The table, if there is one. Raises UnsupportedFeatureError for a partitioned namespace, see `Opened`."""
-        return None if self._opened is None else self._opened.table_for(what)
-
-    def _writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> DataSourceWriter:
-        if self._opened is None:
-            from lance_spark.spark.write.writer import LanceWriter
-
-            self._check_not_lost()
-            return LanceWriter(store_to_write(options), schema, overwrite, options)
-        from lance_spark.spark.write.writers import writer_of
-
-        replaced = None
-        if self._overwritten is not None:
-            known = self._opened.shape.manifest.schema
-            conditions = [from_json(tree, known) for tree in self._overwritten]
-            replaced = conjunction(conditions) if conditions else None
-        return writer_of(self._opened, schema, overwrite, options, replaced)
-
     def _check_same_table(self, base: Base) -> None:
-        gone = f"{store_of(self._options).uri}, version {base.version}, {DROPPED}; create the table again"
-        try:
-            table = self._table_for("")
-        except UnsupportedFeatureError as e:
-            raise VersionNotFoundError(gone) from e
-        if table is None:
-            raise VersionNotFoundError(gone)
-        check_continues(table, base.version, base.identity)
+        if self._opened is None:
+            raise VersionNotFoundError(f"{store_of(self._options).uri}, version {base.version}, {DROPPED}; create the table again")
+        check_continues(self._opened.numbered, base.version, base.identity)
 
     @property
     def declared(self) -> str:
         """The columns of a table that only Spark's catalog has, as Spark's JSON; "" for one that is there."""
         is_there = not isinstance(self._pinned, TableNotFoundError)
-        return "" if is_there or self._options.chooses_version else self._declared
+        return "" if is_there or self._options.chooses_version else self._given.declared
 
     def _check_not_lost(self) -> None:
         """Raise TableNotFoundError if Spark's catalog has a table whose files were deleted."""
-        if self._is_lost and isinstance(self._pinned, TableNotFoundError):
+        if self._given.lost and isinstance(self._pinned, TableNotFoundError):
             what = "DROP TABLE removes it from Spark's catalog, and CREATE OR REPLACE TABLE makes it again"
             raise TableNotFoundError(f"the files of the table at {store_of(self._options).uri} are missing: its folder was deleted. {what}")
 
@@ -199,13 +176,16 @@ class LanceDataSource(Headed, DataSource):
         """The pinned version. Raises the error of opening it."""
         self._check_not_lost()
         if self.declared:
-            columns = from_arrow(stored(of_json(self.declared), {}))
-            return OpenedTable(Snapshot(store_of(self._options), Manifest(0, columns), ""))
+            return self._not_yet_there(of_json(self.declared))
         if isinstance(self._pinned, LanceError):
             raise self._pinned
         if self._opened is None:
             self._opened = self._pinned(self._options, self._options.searches)
         return self._opened
+
+    def _not_yet_there(self, columns: StructType) -> Opened:
+        """An empty table with these columns, before its first version."""
+        return OpenedTable(Snapshot(store_of(self._options), Manifest(0, from_arrow(stored(columns, {}))), ""))
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
@@ -219,7 +199,18 @@ class LanceDataSource(Headed, DataSource):
 
     def header(self) -> Source:
         """What the JVM knows of this source."""
+        if self._header is None:
+            self._header = self._made_header()
         return self._header
+
+    def _made_header(self) -> Source:
+        opened = self._opened
+        if opened is None:
+            if not isinstance(self._pinned, TableNotFoundError):
+                return Source(0, "", "", "")
+            opened = self._not_yet_there(StructType())
+        can = self._read_of(opened).abilities
+        return opened.header(can.names, can.unjoined)
 
     def bound(self, request: Json) -> LanceDataSource:
         """This source, which a pickle has just made, for one scan that the planner asks for."""

@@ -7,6 +7,7 @@ name is an error.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -132,9 +133,27 @@ GENERAL = (MANIFEST_STORE, DYNAMODB_ENDPOINT)
 _KNOWN = sorted({*GENERAL, *(name for table in TABLES.values() for name in table)})
 
 
+_OF_BASE = re.compile(r"base_([0-9]{1,10})\.(.+)", re.DOTALL)
+"""An option of the base path with an id, as in pylance: `base_1.region`."""
+
+
 def is_known(name: str) -> bool:
-    """Whether there is such a storage option, in any family."""
-    return name.lower() in _KNOWN
+    """Whether there is such a storage option, in any family, also for one base path alone."""
+    found = _OF_BASE.fullmatch(name.lower())
+    return (name.lower() if found is None else found[2]) in _KNOWN
+
+
+def is_of_base(name: str) -> bool:
+    """Whether an option is for one base path alone."""
+    return _OF_BASE.fullmatch(name.lower()) is not None
+
+
+def options_of_base(options: Mapping[str, str], base_id: int) -> dict[str, str]:
+    """The options for the base path with an id: its own ones replace those that are for all."""
+    shared = {name: value for name, value in options.items() if not is_of_base(name)}
+    found = {name: _OF_BASE.fullmatch(name.lower()) for name in options}
+    own = {match[2]: options[name] for name, match in found.items() if match is not None and int(match[1]) == base_id}
+    return {name: value for name, value in shared.items() if name.lower() not in own} | own
 
 
 def check_names(options: Mapping[str, str]) -> None:

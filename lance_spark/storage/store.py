@@ -24,7 +24,7 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
-from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
+from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names, is_of_base, options_of_base
 from lance_spark.storage.remote import client_errors, remote_files
 from lance_spark.storage.secrets import redacted
 from lance_spark.storage.vended import VendedOptions
@@ -71,13 +71,20 @@ class Store:
 
     Options that a namespace has `vended` for a table are renewed before they expire, in every process.
 
+    For the base path with the id `base_id`, its own options replace those that are for all.
+
     On local disks no symbolic link is followed below `top`, which is the root or a folder above it: for a branch, the root of its table.
     """
 
-    __slots__ = ("_given", "_top", "_vended", "counters", "location")
+    __slots__ = ("_base_id", "_given", "_top", "_vended", "counters", "location")
 
     def __init__(
-        self, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None, top: str = "", vended: VendedOptions | None = None
+        self,
+        uri: str | os.PathLike[str],
+        options: Mapping[str, str] | None = None,
+        top: str = "",
+        vended: VendedOptions | None = None,
+        base_id: int | None = None,
     ) -> None:
         uri, manifests = split_manifest_store(os.fspath(uri))
         self.location = locate(uri)
@@ -87,13 +94,15 @@ class Store:
             check_type("the name of a storage option", name, str, "text")
         self._given = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
         self._vended = vended
+        self._base_id = base_id
         self.counters = Counters()
         check_names(self._given)
 
     @property
     def _options(self) -> Mapping[str, str]:
         """The options that count now: those that are vended win."""
-        return self._given if self._vended is None else {**self._given, **self._vended.current()}
+        options = self._given if self._vended is None else {**self._given, **self._vended.current()}
+        return options if self._base_id is None else options_of_base(options, self._base_id)
 
     @property
     def uri(self) -> str:
@@ -105,9 +114,14 @@ class Store:
         """Whether a request takes long, so that several are made at once."""
         return self.location.kind not in ("file", "memory")
 
-    def at(self, uri: str) -> Store:
-        """A store with another root and the same options. If that root is in the same table, links on the way to it are not followed."""
-        there = Store(uri, self._given, vended=self._vended)
+    def at(self, uri: str, base_id: int | None = None) -> Store:
+        """A store with another root and the same options. If that root is in the same table, links on the way to it are not followed.
+
+        It is the base path with the id `base_id`, if any, whose options `base_<id>.<name>` replace the others.
+        """
+        if base_id is not None and not any(is_of_base(name) for name in self._options):
+            base_id = None
+        there = Store(uri, self._given, vended=self._vended, base_id=base_id)
         if there.location.kind == "file" and f"{there.uri}/".startswith(f"{self._top.rstrip('/')}/"):
             there._top = self._top
         return there
@@ -131,10 +145,13 @@ class Store:
         return f"Store({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.uri, self._given, self._top if self._top != self.location.path else "", self._vended)
+        return Store, (self.uri, self._given, self._top if self._top != self.location.path else "", self._vended, self._base_id)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Store) and (self.uri, self._given, self._vended) == (other.uri, other._given, other._vended)
+        if not isinstance(other, Store):
+            return False
+        ours, theirs = ((s.uri, s._given, s._vended, s._base_id) for s in (self, other))
+        return ours == theirs
 
     def __hash__(self) -> int:
         return hash(self.uri)

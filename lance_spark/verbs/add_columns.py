@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import SchemaMismatchError, check_type
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.columns.types import stored
+from lance_spark.spark.columns.types import inferred
 from lance_spark.table.changes.add_columns import Source
 from lance_spark.table.changes.checkpoint import Checkpoint, checkpoint_of
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
@@ -24,9 +24,8 @@ from lance_spark.table.changes.new_columns import (
     plan_columns,
 )
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.nullability import loosened
 from lance_spark.verbs.condition import Condition, as_column, naming_columns, own_formulas
-from lance_spark.verbs.job import run_tasks, write_partitions
+from lance_spark.verbs.job import on_partitions, run_tasks
 from lance_spark.verbs.target import Target
 
 
@@ -35,7 +34,7 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
     snapshot = target.latest()
     chosen = {name: as_column(value).alias(name) for name, value in values.items()}
     with naming_columns():
-        schema = loosened(stored(target.rows(snapshot).select(*chosen.values()).schema, {}))
+        schema = inferred(target.rows(snapshot).select(*chosen.values()).schema)
     formulas = own_formulas(target.spark, values, snapshot, target.alias, new=True)
     if formulas is not None:
         compute = Formulas(formulas)
@@ -62,7 +61,7 @@ def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
     names = [name for name in df.columns if name.lower() not in keys]
     if not names:
         raise SchemaMismatchError(f"the DataFrame has no column besides {', '.join(on)}; add the columns to be written")
-    schema = loosened(stored(df.select(*(quoted([name]) for name in names)).schema, {}))
+    schema = inferred(df.select(*(quoted([name]) for name in names)).schema)
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
         rows = target.rows(snapshot).select(*dict.fromkeys([*(quoted([name]) for name in on), ROW_ADDRESS]))
@@ -97,7 +96,7 @@ def write_in_order(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
     plan = _plan_of(rows)
     if any(step in plan for step in ("Exchange", "Sort")):
         return write_by_fragment(rows, target)
-    return [file for files in write_partitions(rows, partial(_write_columns, target)) for file in files]
+    return [file for files in on_partitions(rows, partial(_write_columns, target)) for file in files]
 
 
 def _plan_of(rows: DataFrame) -> str:
@@ -113,7 +112,7 @@ def _plan_of(rows: DataFrame) -> str:
 def write_by_fragment(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
     """Write files with the values in `rows`, partitioned by fragment and sorted by address."""
     ordered = rows.repartition(F.shiftright(ROW_ADDRESS, 32)).sortWithinPartitions(ROW_ADDRESS)
-    return [file for files in write_partitions(ordered, partial(_write_columns, target)) for file in files]
+    return [file for files in on_partitions(ordered, partial(_write_columns, target)) for file in files]
 
 
 def _write_columns(target: ColumnTarget, batches: Iterator[pa.RecordBatch]) -> list[ColumnFile]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import by_name_from_now
 from lance_spark.table.changes.update import rows_by_fragment
@@ -18,14 +18,40 @@ from lance_spark.verbs.condition import Condition, as_column, check_deterministi
 from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.target import Target, given
 
+if TYPE_CHECKING:
+    from lance_spark.namespace.partitioned.root import PartitionedVersion
+
 
 def compact(
     target: Target, condition: Condition | None, options: CompactionOptions, write: WriteOptions, progress: bool | None
 ) -> CompactionMetrics:
     """Compact the fragments with a row for which `condition` is true, or all fragments."""
-    snapshot = target.latest()
+    snapshot = target.current()
+    if not isinstance(snapshot, Snapshot):
+        return compact_partitioned(target, snapshot, condition, options, write, progress)
     chosen = None if condition is None else _chosen(target, condition, snapshot)
     return optimize(OnExecutors(target.spark, target.cores()), snapshot, chosen, options, write, progress)
+
+
+def compact_partitioned(
+    target: Target,
+    version: PartitionedVersion,
+    condition: Condition | None,
+    options: CompactionOptions,
+    write: WriteOptions,
+    progress: bool | None,
+) -> CompactionMetrics:
+    """Compact the tables of a partitioned namespace with a row for which `condition` is true, or all tables."""
+    from lance_spark.namespace.partitioned.addresses import Addresses
+    from lance_spark.namespace.partitioned.maintenance import compact
+
+    chosen = None
+    if condition is not None:
+        rows = target.rows(version)
+        check_deterministic(rows, [condition])
+        number = f"shiftright({target.address}, {Addresses.of(version).shift})"
+        chosen = {row[0] for row in rows.where(as_column(condition)).selectExpr(number).distinct().collect()}
+    return compact(version, options, chosen, write.noted, progress).metrics
 
 
 def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozenset[int]:
@@ -79,11 +105,14 @@ class Optimizer:
         max_source_bytes: int | None = None,
         excluded_fragment_ids: Sequence[int] = (),
         sort_by: Sequence[str] = (),
+        target_bases: Sequence[str] = (),
+        target_all_bases: bool | None = None,
         **noted: Any,
     ) -> CompactionMetrics:
         """Join small fragments and rewrite those with many deleted rows. docs/verbs/optimize.md has the arguments.
 
         What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns.
+        Rows stay at their base path, or move to `target_bases`.
         Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
         a terminal where tqdm is installed).
         """
@@ -99,6 +128,8 @@ class Optimizer:
             max_source_bytes,
             excluded_fragment_ids,
             sort_by,
+            target_bases,
+            target_all_bases,
         )
         return compact(self._target, self._condition, options, given(noted), progress)
 

@@ -14,7 +14,7 @@ from lance_spark.options.field import used
 from lance_spark.spark.options.known import is_of_columns, main_name, parse_options
 from lance_spark.spark.options.write import OF_EACH_WRITE, SparkWriteOptions
 from lance_spark.spark.stopped import named
-from lance_spark.spark.write.writer import commit_empty
+from lance_spark.spark.write.rows import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import NOTED, WriteOptions

@@ -18,7 +18,12 @@ from lance_spark.verbs.target import Target
 
 def delete(target: Target, condition: Condition | None, options: WriteOptions) -> RowChanges:
     """Delete the rows for which `condition` is true, or all rows."""
-    return change_rows(target.latest(), options, partial(_plan, target, condition))
+    current = target.current()
+    if not isinstance(current, Snapshot):
+        from lance_spark.verbs import partitioned
+
+        return partitioned.delete(target, current, condition, options)
+    return change_rows(current, options, partial(_plan, target, condition))
 
 
 def _plan(target: Target, condition: Condition | None, snapshot: Snapshot) -> RowPlan:

@@ -62,7 +62,7 @@ def nearby(spark: SparkSession, cores: int) -> Runner:
     return HereIfSmall(OnExecutors(spark, cores))
 
 
-def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
+def on_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
     """Call `function` with each partition of `rows` on an executor and return the results."""
     names = rows.columns
 
@@ -88,7 +88,7 @@ def in_zone(spark: SparkSession, target: DeltaTarget) -> DeltaTarget:
 
 def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:
     """Write delta rows (see `table.changes.delta`) on the executors and return the result of each writer."""
-    return write_partitions(rows, partial(write_rows, target))
+    return on_partitions(rows, partial(write_rows, target))
 
 
 def _row(value: object) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,6 +28,9 @@ from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NOTED, WriteOptions
+
+if TYPE_CHECKING:
+    from lance_spark.namespace.partitioned.root import PartitionedVersion
 
 T = TypeVar("T")
 _PLACE = used(ReadOptions, "place")
@@ -89,18 +92,48 @@ class Target:
         """The root of the table."""
         return Store(self.uri, storage_options(self.options))
 
-    def latest(self) -> Snapshot:
-        """The latest version."""
+    def current(self) -> Snapshot | PartitionedVersion:
+        """The latest version of the table, or of the partitioned namespace. Raises TableNotFoundError."""
         others = self.options.get("allow_other_stores", "false").lower() == "true"
-        opened = open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
-        return replace(opened, verify_checksums=self.options.get("verify_checksums", "true").lower() == "true")
+        verifies = self.options.get("verify_checksums", "true").lower() == "true"
+        try:
+            opened = open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
+        except TableNotFoundError:
+            from lance_spark.namespace.partitioned.root import open_partitioned, with_flags
+
+            if (found := open_partitioned(self.store())) is None:
+                raise
+            return with_flags(found, others, verifies)
+        return replace(opened, verify_checksums=verifies)
+
+    def _at(self, version: int | None) -> Snapshot | PartitionedVersion:
+        """A version of the table, or of the partitioned namespace; None: the latest."""
+        current = self.current()
+        if version is None:
+            return current
+        if isinstance(current, Snapshot):
+            return reopened(current, version)
+        from lance_spark.namespace.partitioned.root import opened, with_flags
+
+        return with_flags(opened(current.root, version), current.allow_other_stores, current.verify_checksums)
+
+    def latest(self) -> Snapshot:
+        """The latest version of the table. Raises UnsupportedFeatureError for a partitioned namespace."""
+        current = self.current()
+        if isinstance(current, Snapshot):
+            return current
+        what = "LanceTable only reads it, and deletes, updates, merges and compacts its rows"
+        advice = "use lance_spark.PartitionedNamespace, or the table of a partition"
+        raise UnsupportedFeatureError(f"{self.uri} is a partitioned namespace: {what}; {advice}")
 
     def opened(self) -> Target:
         """This table, which exists; warns of rows that cannot be changed. Raises TableNotFoundError."""
-        warn_of_unread(self.latest())
+        current = self.current()
+        if isinstance(current, Snapshot):
+            warn_of_unread(current)
         return self
 
-    def rows(self, snapshot: Snapshot, *, addressed: bool = True, fragments: Iterable[int] | None = None) -> DataFrame:
+    def rows(self, snapshot: Snapshot | PartitionedVersion, *, addressed: bool = True, fragments: Iterable[int] | None = None) -> DataFrame:
         """The rows of a version with the alias, and with the column `_rowaddr` if they will be changed.
 
         With `fragments` (not empty), only their rows: each fragment in one partition, in the order of its rows.
@@ -117,10 +150,14 @@ class Target:
 
     def changes(self, begin: int, end: int | None, *, columns: Sequence[str] | None, filter: str | None, net: bool) -> DataFrame:
         """The changes after the version `begin`, up to `end` (None: the latest)."""
-        latest = self.latest()
-        last = latest if end is None else reopened(latest, end)
-        plan = ScanPlan(names(columns), blob_handling="bytes")
-        feed(last, plan, filter, begin, FeedOptions(net=net))  # raises errors of the arguments here
+        last, plan = self._at(end), ScanPlan(names(columns), blob_handling="bytes")
+        # This raises errors of the arguments here.
+        if isinstance(last, Snapshot):
+            feed(last, plan, filter, begin, FeedOptions(net=net))
+        else:
+            from lance_spark.namespace.partitioned.feed import changes
+
+            changes(last, begin, plan, filter, net=net)
         options = {**identified(self.options, last.identity), "readChangeFeed": "true", "netChanges": str(net).lower()}
         options |= {"startingVersion": str(begin + 1), "endingVersion": str(last.version)}
         options |= {} if columns is None else {"columns": json.dumps(list(columns))}

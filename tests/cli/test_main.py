@@ -369,7 +369,7 @@ def test_an_interrupt_ends_the_command_with_exit_code_130() -> None:
             connection, _ = server.accept()
             with connection:
                 process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=60)
+                out, err = process.communicate(timeout=250)
     assert (process.returncode, out, err) == (130, "", "python -m lance_spark: interrupted\n")
 
 

@@ -96,3 +96,16 @@ def test_what_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str], root:
         code, text = run(capsys, root, *words)
         assert code == 2
         assert text.startswith("lance-spark: error:")
+
+
+def test_compact_joins_the_fragments_of_the_tables_of_a_condition(capsys: pytest.CaptureFixture[str], tmp_path: Path, root: str) -> None:
+    uri = str(tmp_path / "partitioned")
+    people = lance_spark.create_partitioned_namespace(uri, pa.schema([("x", pa.int64()), ("country", pa.string())]), ["country"])
+    for _ in range(2):
+        people = people.write(pa.table({"x": [1, 2], "country": ["DE", "US"]}))
+    told = "version 5: compacted 1 table, 2 fragments became 1; 0 conflicts\n"
+    assert run(capsys, uri, "compact", "--where", "country = 'US'") == (0, told)
+    assert json.loads(run(capsys, uri, "compact", "--json")[1])["tables"] == 1
+    code, text = run(capsys, root, "compact")
+    assert code == 2
+    assert "is no partitioned namespace" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -52,10 +53,10 @@ def test_refs_are_the_branches_with_their_latest_version_and_the_tags(dataset: D
     Dataset.open(dataset.uri, branch="side").tags.create("later", ("side", 3))
     found = Dataset.open(dataset.uri).metadata_table("refs")
     assert [tuple(row.values())[:4] for row in found.to_pylist()] == [
-        ("main", "branch", None, lance.dataset(dataset.uri).latest_version),
-        ("side", "branch", "side", on_side.latest_version),
-        ("first", "tag", None, 1),
-        ("later", "tag", "side", 3),
+        ("main", "BRANCH", None, lance.dataset(dataset.uri).latest_version),
+        ("side", "BRANCH", "side", on_side.latest_version),
+        ("first", "TAG", None, 1),
+        ("later", "TAG", "side", 3),
     ]
     assert found["created_at"].is_null().to_pylist() == [True, False, False, False]
     shutil.rmtree(f"{dataset.uri}/tree/side")
@@ -77,3 +78,48 @@ def test_a_table_without_rows_has_its_columns_and_an_unknown_name_is_an_error(da
         assert empty.metadata_table(name).schema == table.schema
     with pytest.raises(InvalidOptionError, match="did you mean 'files'"):
         empty.metadata_table("filez")
+
+
+def test_the_tables_of_iceberg_have_its_columns(dataset: Dataset) -> None:
+    theirs = lance.dataset(dataset.uri)
+    latest = dataset.version
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = dataset.metadata_table(name).to_pylist()
+        return found
+
+    assert [(s["snapshot_id"], s["parent_id"]) for s in rows("snapshots")] == [(v, v - 1 or None) for v in range(latest, 0, -1)]
+    assert [h["snapshot_id"] for h in rows("history")] == [s["snapshot_id"] for s in rows("snapshots")]
+    assert [m["latest_snapshot_id"] for m in rows("metadata_log_entries")] == list(range(latest, 0, -1))
+    data, deletions = rows("data_files"), rows("delete_files")
+    assert [f["record_count"] for f in data] == [f.physical_rows for f in theirs.get_fragments()]
+    assert all(Path(f["file_path"]).is_file() for f in (*data, *deletions))
+    assert [(d["content"], d["record_count"]) for d in deletions] == [(1, 10)]
+    assert [f["file_path"] for f in rows("files")] == [f["file_path"] for f in data]
+    assert [e["data_file"]["file_path"] for e in rows("entries")] == [f["file_path"] for f in (*data, *deletions)]
+    assert {e["status"] for e in rows("entries")} == {0}, "the latest version, of an index, added no file of rows"
+    [manifest] = rows("manifests")
+    assert Path(manifest["path"]).stat().st_size == manifest["length"]
+    assert (manifest["existing_data_files_count"], manifest["existing_delete_files_count"]) == (len(data), 1)
+    [partition] = rows("partitions")
+    assert (partition["record_count"], partition["position_delete_record_count"]) == (theirs.count_rows(), 10)
+    assert {r["type"] for r in rows("refs")} == {"BRANCH", "TAG"}
+
+
+def test_the_tables_of_all_versions_have_each_file_once(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
+    lance.write_dataset(pa.table({"a": [4]}), uri, mode="append")
+    lance.dataset(uri).delete("a = 1")
+    lance.write_dataset(pa.table({"a": [9]}), uri, mode="overwrite")
+    dataset = Dataset.open(uri)
+    assert dataset.metadata_table("data_files").num_rows == 1
+    assert sorted(dataset.metadata_table("all_data_files")["record_count"].to_pylist()) == [1, 1, 3]
+    assert dataset.metadata_table("all_delete_files").num_rows == 1
+    assert dataset.metadata_table("all_files").num_rows == 4
+    assert dataset.metadata_table("all_manifests").num_rows == 4
+    added = [e["snapshot_id"] for e in dataset.metadata_table("all_entries").to_pylist() if e["status"] == 1]
+    assert added == [4, 3, 2, 1], "each version added one file"
+    [manifest] = dataset.metadata_table("manifests").to_pylist()
+    assert (manifest["added_data_files_count"], manifest["existing_data_files_count"]) == (1, 0)
+    assert dataset.checkout_version(2).metadata_table("all_data_files").num_rows == 2

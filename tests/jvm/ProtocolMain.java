@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.reflect.Field;
+import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 
 /** The Java half of tests/spark/test_protocol.py. Its argument says what it does; each line that it reads is bytes in base64, and has an answer. */
@@ -28,6 +29,8 @@ public final class ProtocolMain {
   private static String answer(String what, byte[] pickle) {
     try {
       if (what.equals("write")) return written(pickle);
+      if (what.equals("json")) return Json.text(Json.parse(new String(pickle, StandardCharsets.UTF_8)));
+      if (what.equals("named")) return Base64.getEncoder().encodeToString(PickleWriter.named(Names.CATALOG_MODULE, Names.CATALOG_CLASS));
       byte[] frame = what.equals("update") ? PickleReader.update(pickle) : PickleReader.header(pickle);
       if (frame == null) return "not ours";
       int kind = frame[Message.KIND_AT];

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba.core import config
+from numba.core.cpu import CPUContext
 
 from lance_spark.errors import InvalidOptionError, KernelNotCompiledError
 from lance_spark.kernels import store
@@ -106,6 +107,25 @@ def test_each_signature_is_compiled_by_one_process_and_kept(tmp_path: Path) -> N
     assert other[:2] == ["120.0", "120"]
     assert int(one[2]) + int(other[2]) == 2
     assert finish([start(tmp_path, "u4 f8")]) == [["120", "120.0", "0"]]
+
+
+def test_a_process_that_finds_all_code_does_not_load_what_compiles(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(KERNEL)
+    tell = "import atexit, sys; atexit.register(lambda: print('numba.np.arrayobj' in sys.modules))\n"
+    assert finish([start(tmp_path, "u4", tell)]) == [["120", "1", "True"]]
+    assert finish([start(tmp_path, "u4", tell)]) == [["120", "0", "False"]]
+
+
+def test_what_loaded_code_calls_beyond_the_runtime_is_loaded(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were a function that only the code for compilation brings."""
+    assert outcome() == (120, 1)
+    loaded = []
+    monkeypatch.setattr(CPUContext, "refresh", lambda context: loaded.append(context))
+    assert outcome() == (120, 0)
+    assert not loaded
+    monkeypatch.setattr("llvmlite.binding.address_of_symbol", lambda name: None)
+    assert outcome() == (120, 0)
+    assert loaded
 
 
 @pytest.mark.parametrize("damage", ["empty", "nonsense", "cut short", "changed", "of other types"])

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_UTF8, _CLASS, _FIELD, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 1, 7, 9, 10, 11, 12
+_UTF8, _CLASS, _STRING, _FIELD, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 1, 7, 8, 9, 10, 11, 12
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _WIDE = (5, 6)
+_IS_INTERFACE = 0x0200
 _JAVA = ("java/", "javax/", "jdk/", "sun/")
 _OBJECT = "java/lang/Object"
 _OF_OBJECT = ("<init>", "equals", "hashCode", "toString", "getClass", "notify", "notifyAll", "wait", "clone", "finalize")
@@ -32,14 +33,26 @@ def references(class_file: bytes) -> Iterator[tuple[str, str]]:
             yield _class_name(pool, pool[owner][1]), f".{name}" if tag == _FIELD else f"{name}/{parameters}"
 
 
+def strings(class_file: bytes) -> Iterator[str]:
+    """Each constant that is a string."""
+    pool, _end = _constant_pool(class_file)
+    for tag, value in pool.values():
+        if tag == _STRING:
+            (index,) = struct.unpack(">H", value)
+            yield _text(pool, index)
+
+
 @dataclass(frozen=True)
 class ClassFile:
     """What a class declares and refers to: members as their names with descriptors, such as `size()I`; names of classes with slashes."""
 
     parents: tuple[str, ...]
+    is_interface: bool
     members: frozenset[str]
     references: frozenset[tuple[str, str]]
     """Classes and members of them; the member is "" for the class itself."""
+    called: frozenset[tuple[str, bool]]
+    """Classes whose methods it calls, and whether as those of an interface: Java refuses the other way."""
 
     @classmethod
     def of(cls, content: bytes) -> ClassFile:
@@ -56,7 +69,7 @@ class ClassFile:
             (name,) = struct.unpack(">H", pool[index][1])
             return _text(pool, name)
 
-        _access, _this, parent, count = numbers(">HHHH")
+        access, _this, parent, count = numbers(">HHHH")
         parents = [parent, *numbers(f">{count}H")]
         members = set()
         for _fields_then_methods in range(2):
@@ -66,7 +79,7 @@ class ClassFile:
                 for _attribute in range(attributes):
                     _name, size = numbers(">HI")
                     at += size
-        found = set()
+        found, called = set(), set()
         for tag, value in pool.values():
             if tag == _CLASS:
                 found.add((_text(pool, struct.unpack(">H", value)[0]), ""))
@@ -74,7 +87,10 @@ class ClassFile:
                 owner, member = struct.unpack(">HH", value)
                 name_and_descriptor = "".join(_text(pool, i) for i in struct.unpack(">HH", pool[member][1]))
                 found.add((class_name(owner), name_and_descriptor))
-        return cls(tuple(class_name(index) for index in parents if index), frozenset(members), frozenset(found))
+                if tag != _FIELD:
+                    called.add((class_name(owner), tag == _INTERFACE_METHOD))
+        names = tuple(class_name(index) for index in parents if index)
+        return cls(names, bool(access & _IS_INTERFACE), frozenset(members), frozenset(found), frozenset(called))
 
 
 class ClassFiles:
@@ -90,12 +106,20 @@ class ClassFiles:
                     self._jar_of.setdefault(name.removesuffix(".class"), jar)
 
     def missing(self, jar: Path) -> dict[str, list[str]]:
-        """By class of the jar: what it refers to and no jar has, as `class` or `class#member`. Java's own classes are taken as there."""
+        """By class of the jar: what it refers to and no jar has, as `class` or `class#member`, or `class#` if that is (no) interface.
+
+        Java's own classes are taken as there.
+        """
         out: dict[str, list[str]] = {}
         with zipfile.ZipFile(jar) as opened:
             for name in opened.namelist():
                 if name.endswith(".class"):
-                    for owner, member in sorted(ClassFile.of(opened.read(name)).references):
+                    read = ClassFile.of(opened.read(name))
+                    for owner, as_interface in sorted(read.called):
+                        found = None if owner.startswith(("[", *_JAVA)) else self._class(owner)
+                        if found is not None and found.is_interface != as_interface:
+                            out.setdefault(name, []).append(f"{owner}#")
+                    for owner, member in sorted(read.references):
                         if not owner.startswith(("[", *_JAVA)) and not self._has(owner, member):
                             out.setdefault(name, []).append(f"{owner}#{member}" if member else owner)
         return out

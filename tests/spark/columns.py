@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.plans import physical
 
 SETTING = "spark.lance.columnar"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 200.0
 
 
 @contextmanager

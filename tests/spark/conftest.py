@@ -1,13 +1,19 @@
-"""Fixtures for tests of tables in the session catalog."""
+"""Fixtures for tests of tables in the session catalog, and of the compiled classes."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.plans import Sql
+from tests.spark.processes import NEWEST, ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,3 +35,16 @@ def sql(spark: SparkSession) -> Iterator[Sql]:
     yield lambda statement: [tuple(row) for row in spark.sql(statement).collect()]
     spark.sql("USE default")
     spark.sql("DROP DATABASE planner CASCADE")
+
+
+@pytest.fixture(scope="session")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's classes: those of LANCE_SPARK_CLASSES, else compiled now, for which a JDK is needed."""
+    given = os.environ.get("LANCE_SPARK_CLASSES")
+    if given is not None:
+        return Path(given)
+    assert pyspark.__version__.startswith(f"{NEWEST}."), f"LANCE_SPARK_CLASSES must name a jar that was compiled with PySpark {NEWEST}"
+    compiler = subprocess.run([ROOT / "scripts" / "javac"], check=True, capture_output=True, text=True).stdout.strip()
+    out = tmp_path_factory.mktemp("classes") / "classes.jar"
+    subprocess.run([sys.executable, ROOT / "scripts" / "classes.py", compiler, out], check=True)
+    return out

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.spark_session import worker_environment
+from tests.spark_session import QUICK_JAVA, worker_environment
 
 ROOT = Path(__file__).parents[2]
 
-START = """
+NEWEST = "4.3"
+"""The newest Spark that is supported, for which the classes of the wheel are compiled."""
+
+START = f"""
 import sys, lance_spark
 from pyspark.sql import SparkSession
 def show(spark):
@@ -19,6 +22,7 @@ def show(spark):
     frame.explain()
     print([row.s for row in frame.collect()])
 builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+builder = builder.config("spark.driver.extraJavaOptions", "{QUICK_JAVA}")
 """
 """A builder of sessions, and `show`, which prints a plan and the rows of a query on the table that is the first argument."""
 
@@ -33,6 +37,16 @@ def run(script: str, *arguments: str, path: Path = ROOT) -> str:
 
 def processes(part: str) -> set[int]:
     """The processes of this process's Spark with these words in their command lines, as their numbers."""
+    return set(_with_parents(part))
+
+
+def forked(part: str) -> set[int]:
+    """Those of these processes that another of them has forked: all but the daemons, whatever their numbers are."""
+    parents = _with_parents(part)
+    return {pid for pid, parent in parents.items() if parent in parents}
+
+
+def _with_parents(part: str) -> dict[int, int]:
     lines = subprocess.run(["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
     parents = {int(pid): (int(parent), command) for pid, parent, command in (line.split(None, 2) for line in lines)}
 
@@ -41,7 +55,7 @@ def processes(part: str) -> set[int]:
             pid = parents[pid][0]
         return pid == os.getpid()
 
-    return {pid for pid, (_, command) in parents.items() if part in command and is_ours(pid)}
+    return {pid: parent for pid, (parent, command) in parents.items() if part in command and is_ours(pid)}
 
 
 def run_without(daemon: str, tmp_path: Path, stored: str) -> str:

@@ -95,7 +95,7 @@ def test_the_first_values_of_a_column_come_through_every_door(spark: SparkSessio
     feed = {"readChangeFeed": "true", "startingVersion": "3"}
     stream = spark.readStream.format("lance").options(**feed).load(uri).writeStream.format("memory").queryName("first_values")
     query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(100)
+    query.awaitTermination()
     found = {
         "path": spark.read.format("lance").options(**feed).load(uri),
         "net": spark.read.format("lance").options(**feed, netChanges="true").load(uri),

@@ -17,7 +17,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset
-from lance_spark.spark.jvm import install
+from lance_spark.spark.jvm.features import sources
 from tests.spark.columns import SETTING, hands_over_columns, rows
 from tests.spark.plans import scans
 from tests.spark.processes import START, run
@@ -68,11 +68,11 @@ def test_metrics_of_the_worker_are_those_of_scans_of_rows(spark: SparkSession, l
 
 
 def test_the_list_of_classes_for_executors_is_complete() -> None:
-    sources = install.sources()
-    text = sources["lancespark/columnar/driver/ColumnarMode.java"]
+    texts = sources()
+    text = texts["lancespark/columnar/driver/ColumnarMode.java"]
     listed = set(re.findall(r'"([\w/]+)"', text[text.index("CLASSES = {") : text.index("};")]))
     packages = r"lancespark/((?:columnar|protocol)/\w+)\.java"
-    assert listed == {found[1] for path in sources if (found := re.fullmatch(packages, path))}
+    assert listed == {found[1] for path in texts if (found := re.fullmatch(packages, path))}
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ def test_a_job_that_is_cancelled_frees_its_batches(spark: SparkSession, table: D
         for batch in batches:
             yield batch
             open(reads, "w").close()
-            time.sleep(60)  # the job is cancelled long before
+            time.sleep(600)  # the job is cancelled long before
 
     def run() -> None:
         spark.sparkContext.setJobGroup("cancelled", "a job that is cancelled", interruptOnCancel=True)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
-from tests.spark.processes import processes
+from tests.spark.processes import forked
 
 Load = Callable[..., DataFrame]
 DAEMON = "lance_spark.spark.workers.planning_daemon"
@@ -25,9 +25,9 @@ KILLS = 3
 
 
 def kill() -> int:
-    """Kill the processes that wait for requests or answer them: all but the oldest, which forks them."""
+    """Kill the processes that wait for requests or answer them, and not the one that forks them."""
     killed = 0
-    for pid in sorted(processes(DAEMON))[1:]:
+    for pid in forked(DAEMON):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             killed += 1

@@ -19,6 +19,7 @@ from lance_spark.spark.options.others import IGNORED, UNBUILT
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.table.feed.options import FeedOptions
+from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.table.write.options import WriteOptions
 from tests.pages import DOCS, page
 
@@ -74,6 +75,10 @@ WRITE: list[tuple[dict[str, str], SparkWriteOptions]] = [
         {"txnAppId": "job", "txnVersion": "3", "userMetadata": "hi"},
         SparkWriteOptions(write=WriteOptions(txn_app_id="job", txn_version=3, commit_message="hi")),
     ),
+    (
+        {"target_bases": "a,.", "allow_other_stores": "true"},
+        SparkWriteOptions(write=WriteOptions(target_bases=("a", "."), allow_other_stores=True)),
+    ),
     ({"write_mode": "create"}, SparkWriteOptions(write_mode="create")),
 ]
 
@@ -96,6 +101,7 @@ TEXTS: dict[Kind, tuple[str, Any]] = {
     "storage version": ("2.1", "2.1"),
     "JSON": ('{"k": 1}', {"k": 1}),
     "words or JSON": ("some words", "some words"),
+    "bases": ('[{"path": "/tmp/a", "name": "a"}]', (DatasetBasePath("/tmp/a", "a"),)),
 }
 BESIDE = {
     "namespace": {"table": "t"},

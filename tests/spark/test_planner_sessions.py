@@ -27,7 +27,7 @@ from tests.spark.processes import START, run
 Load = Callable[..., DataFrame]
 
 NEEDS_CONNECT = pytest.mark.skipif(importlib.util.find_spec("grpc_status") is None, reason="needs the packages of pyspark[connect]")
-_PORT, _PATIENCE_S = 15002, 60.0
+_PORT, _PATIENCE_S = 15002, 250.0
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import math
 import pickle
 import re
 import subprocess
@@ -30,17 +31,18 @@ from lance_spark.spark import protocol
 from lance_spark.spark.catalog import definition, source
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.columns.types import FIXED_SIZE
-from lance_spark.spark.jvm import install
+from lance_spark.spark.jvm.features import sources
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Instructions, Message, Task
+from lance_spark.spark.read.kind import Abilities
 from lance_spark.spark.read.request import Request
 from lance_spark.table.compaction import clustered
 from lance_spark.table.write.properties import KNOWN
 from tests.spark.processes import ROOT, START, run
 
-DIGEST = "0ecd03d5637ec9ad"
+DIGEST = "5d10c7c0845a6ae2"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
 
 NAMES = {
@@ -204,12 +206,17 @@ def test_python_knows_the_names_that_others_own() -> None:
 
 
 def test_python_answers_each_request_of_java_and_has_no_other() -> None:
-    asked = set(re.findall(r'python\.(?:ask|options)\("(\w+)"', "".join(install.sources().values())))
+    asked = set(re.findall(r'python\.(?:ask|options)\("(\w+)"', "".join(sources().values())))
     assert asked == {*source._OPERATIONS, "write", "tasks"}
 
 
+def test_java_asks_reads_for_what_they_say_of_themselves() -> None:
+    asked = set(re.findall(r'\.can\("(\w+)"\)', "".join(sources().values())))
+    assert asked == {field.name for field in dataclasses.fields(Abilities)} - {"unjoined"}
+
+
 EXAMPLES: list[Message] = [
-    protocol.Source(3, "é identity", "table", 1),
+    protocol.Source(3, "é identity", "filter limit", ""),
     Task(2**62, -1, 3, 4, 5, "an index " * 50),
     Found(Found.ROWS, b"\0" * 70_000),
     protocol.Steps({"steps": [None, "\ud7ff"]}, b"f" * 300),
@@ -258,6 +265,22 @@ def test_java_leaves_pickles_of_others_alone_and_refuses_other_protocols_and_cut
     answers = java("read", other, short)
     assert answers[0].startswith(f"UnsupportedOperationException Spark has the classes of protocol {PROTOCOL}, Python has {PROTOCOL + 1}: ")
     assert answers[1] == "IllegalStateException a message of Python ends before its fields do"
+
+
+VALUES_OF_JSON = ["é 😀 \"'\\\n", 2**62, -1, 0.1, float("inf"), True, None, [], {"a": {"": [1, None]}}]
+
+
+def test_java_reads_and_writes_json_as_python_does(java: Run) -> None:
+    written = java("json", *(json.dumps(value, ensure_ascii=is_ascii).encode() for value in VALUES_OF_JSON for is_ascii in (True, False)))
+    assert [json.loads(text) for text in written] == [value for value in VALUES_OF_JSON for _ in range(2)]
+    assert all(text.isascii() for text in written)
+    (nan,) = java("json", b"NaN")
+    assert math.isnan(json.loads(nan))
+
+
+def test_java_names_a_class_in_a_pickle(java: Run) -> None:
+    (line,) = java("named", b"")
+    assert pickle.loads(base64.b64decode(line)) is CatalogSource
 
 
 class Scan:

@@ -17,12 +17,16 @@ from lance_spark.spark.read.kinds import Asked, read_of
 from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.read.request import Request
 
-ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["red sea", "blue sky"]})
+VECTORS = pa.array([[0.0, 1.0], [1.0, 0.0]], pa.list_(pa.float32(), 2))
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["red sea", "blue sky"], "v": VECTORS})
+SCAN = {"filter", "limit", "exact_limit", "top", "aggregates", "count"}
 KINDS: dict[str, tuple[dict[str, str], str | None, set[str]]] = {
-    "a scan": ({}, None, {"filter", "limit", "aggregates", "join"}),
-    "a scan with a limit": ({"limit": "1"}, None, {"join"}),
-    "a scan of a partitioned namespace": ({}, None, {"filter", "limit", "aggregates"}),
-    "a search": ({"fullTextQuery": '{"match": {"query": "sea", "column": "s"}}'}, None, {"found"}),
+    "a scan": ({}, None, {*SCAN, "join"}),
+    "a scan with a filter": ({"filter": "id > 1"}, None, {*SCAN, "join", "is_filtered"}),
+    "a scan with a limit": ({"limit": "1"}, None, set()),
+    "a scan of a partitioned namespace": ({}, None, {*SCAN, "has_tables"}),
+    "a search": ({"nearest": '{"column": "v", "q": [1, 0], "k": 1}'}, None, {"found"}),
+    "a search of texts": ({"fullTextQuery": '{"match": {"query": "sea", "column": "s"}}'}, None, set()),
     "a change feed": ({"readChangeFeed": "true", "startingVersion": "1"}, None, set()),
     "a metadata table": ({}, "refs", set()),
 }
@@ -30,6 +34,7 @@ KINDS: dict[str, tuple[dict[str, str], str | None, set[str]]] = {
 REQUESTS: dict[str, Any] = {
     "filter": {"filter": [[">", ["c", "id"], ["l", "bigint", 1]]]},
     "limit": {"limit": 1},
+    "top": {"top": [[["c", "id"], True, True]]},
     "aggregates": {"aggregates": [["count"]]},
     "join": {"join": {"column": ["v"]}},
     "found": {"results": []},
@@ -56,7 +61,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MakeRead:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_options_mean_a_kind(made: MakeRead, kind: str) -> None:
     read = made(kind)
-    assert read.kind == kind.removesuffix(" with a limit")
+    assert kind.startswith(read.kind)
+    assert {*read.abilities.names.split(), *["join"] * read.abilities.join} == KINDS[kind][2]
     assert read.columns().names[0] in ("id", "name")
     checked_reader(read, to_spark(read.columns()), Request())
 

@@ -46,7 +46,7 @@ def test_all_writers_keep_the_version(spark: SparkSession, uri: str, tmp_path: P
     stream = spark.readStream.schema("id long, t string, l array<int>, size int").parquet(str(tmp_path / "in")).writeStream.format("lance")
     query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(uri)
     try:
-        query.awaitTermination(200)
+        query.awaitTermination()
     finally:
         query.stop()
     table.optimize().executeCompaction(target_rows_per_fragment=100_000)

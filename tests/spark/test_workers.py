@@ -7,19 +7,16 @@ import pickle
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
 
 from lance_spark import Dataset
 from lance_spark.spark.source import LanceDataSource
-from tests.spark.processes import START, processes, run, run_without
+from tests.spark.processes import START, run, run_without
 
 DAEMON = "lance_spark.spark.daemon"
-Load = Callable[..., DataFrame]
 
 
 @pytest.fixture
@@ -28,20 +25,24 @@ def stored(uri: str) -> str:
     return uri
 
 
-def workers() -> set[int]:
-    """The workers of this process's Spark that the package's daemon has forked, and the daemon itself."""
-    return processes(DAEMON)
-
-
-def test_a_limit_does_not_stop_the_worker(load: Load, stored: str) -> None:
-    for frame in (load(stored).limit(3), load(stored).where("id > 40").limit(3), load(stored).orderBy("id").limit(3)):
+def test_a_limit_does_not_stop_the_worker(stored: str) -> None:
+    """In a session with Spark's own daemon: the sessions of other tests have the package's for all workers."""
+    script = f"""
+from tests.spark.processes import processes
+spark = builder.master("local[2]").getOrCreate()
+lance_spark.enable(spark)
+table = spark.read.format("lance").load(sys.argv[1])
+for frame in (table.limit(3), table.where("id > 40").limit(3), table.orderBy("id").limit(3)):
+    assert len(frame.collect()) == 3
+    before = processes("{DAEMON}")
+    assert len(before) >= 2
+    for _ in range(2):
         assert len(frame.collect()) == 3
-        before = workers()
-        assert len(before) >= 2
-        for _ in range(2):
-            assert len(frame.collect()) == 3
-        assert load(stored).first() is not None
-        assert before <= workers()
+    assert table.first() is not None
+    assert before <= processes("{DAEMON}")
+print("the workers are kept")
+"""
+    assert "the workers are kept" in run(START + script, stored)
 
 
 def test_the_process_that_commits_reads_no_archives_again_and_its_modules_are_no_garbage(stored: str, tmp_path: Path) -> None:

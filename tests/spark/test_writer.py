@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -20,8 +21,11 @@ from pyspark.sql import types as st
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.spark.options.write import SparkWriteOptions
+from lance_spark.spark.protocol import INSTRUCTIONS, NUMBER, PROTOCOL
 from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.write.rows import rows_to
 from lance_spark.spark.write.writer import LanceWriter
+from lance_spark.storage.store import Store
 from tests.spark.test_batches import VALUES
 from tests.spark_session import SPARK_ERRORS
 
@@ -281,7 +285,7 @@ def test_only_the_chosen_message_of_a_repeated_task_counts(uri: str) -> None:
     first, second = writer.write(iter([batch(1, 2)])), writer.write(iter([batch(1, 2)]))
     writer.commit([pickle.loads(pickle.dumps(second))])
     assert [r["id"] for r in rows(uri)] == [1, 2]
-    assert {f.path for f in first.fragments[0].files} <= files(uri)  # the loser's file stays, as nobody tells the driver of it
+    assert {f.path for f in first.part[0].files} <= files(uri)  # the loser's file stays, as nobody tells the driver of it
 
 
 def test_commit_refuses_a_missing_message_and_abort_cleans_up(uri: str) -> None:
@@ -293,7 +297,7 @@ def test_commit_refuses_a_missing_message_and_abort_cleans_up(uri: str) -> None:
     others = a_writer(uri).write(iter([batch(4)]))
     assert len(files(uri)) == 3
     writer.abort([message, None])
-    assert files(uri) == {others.fragments[0].files[0].path}
+    assert files(uri) == {others.part[0].files[0].path}
     assert stopped_before_its_message_arrived
 
 
@@ -341,7 +345,31 @@ def test_an_iterator_that_fails_leaves_no_files(uri: str) -> None:
 def test_create_and_overwrite_contradict_each_other(uri: str) -> None:
     schema = st.StructType([st.StructField("id", st.LongType())])
     with pytest.raises(InvalidOptionError, match="write_mode"):
-        LanceWriter(uri, schema, True, SparkWriteOptions(write_mode="create"))
+        rows_to(Store(uri), schema, True, SparkWriteOptions(write_mode="create"))
+
+
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [
+        (None, ["id", "v"]),
+        ({"kind": "MERGE", "condition": "t.id = s.id", "assigned": ["v"]}, ["__row_operation", "_rowaddr", "id", "v"]),
+        ({"kind": "UPDATE COLUMNS", "condition": "true"}, ["_rowaddr", "v"]),
+        ({"kind": "ADD COLUMNS", "condition": "true"}, ["_rowaddr", "new"]),
+        ({"kind": "TRUNCATE", "condition": "true"}, []),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else None,
+)
+def test_a_writer_does_not_grow_with_the_table(uri: str, command: dict[str, Any] | None, columns: list[str]) -> None:
+    def size(rows: int) -> int:
+        table = Dataset.write(f"{uri}{rows}", pa.table({"id": range(rows), "v": range(rows)}), max_rows_per_file=1)
+        options = {"path": f"{uri}{rows}"}
+        if command is not None:
+            given = {**command, "statement": "s", "version": 1, "identity": table.snapshot.identity}
+            options[INSTRUCTIONS] = json.dumps({NUMBER: PROTOCOL, "command": given})
+        schema = st.StructType([st.StructField(name, st.LongType()) for name in columns])
+        return len(pickle.dumps(LanceDataSource(options).writer(schema, False)))
+
+    assert abs(size(3) - size(60)) < 20
 
 
 def test_decimals_stay_exact(spark: SparkSession, load: Load, uri: str) -> None:

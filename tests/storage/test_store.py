@@ -160,7 +160,7 @@ def test_a_store_pickles_small_and_works_after_a_fork(store: Store) -> None:
 
 def _race(uri: str, options: dict[str, str], start: multiprocessing.synchronize.Barrier, wins: multiprocessing.queues.Queue) -> None:  # type: ignore[type-arg]
     store, mine = Store(uri, options), 0
-    start.wait(timeout=60)
+    start.wait(timeout=250)
     for i in range(20):
         try:
             store.put_if_absent(f"v/{i}", str(os.getpid()).encode() * 1000)
@@ -180,7 +180,7 @@ def test_exactly_one_of_many_processes_puts_a_file(kind: str, tmp_path: Path, re
     processes = [spawn.Process(target=_race, args=(uri, options, start, wins)) for _ in range(3)]
     for p in processes:
         p.start()
-    assert sum(wins.get(timeout=60) for _ in processes) == 20
+    assert sum(wins.get(timeout=250) for _ in processes) == 20
     for p in processes:
         p.join()
     store = Store(uri, options)

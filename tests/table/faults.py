@@ -145,7 +145,7 @@ class FaultyStore(Store):
         self.location = replace(self.location, kind="s3")
         self.files = files
 
-    def at(self, uri: str) -> Store:
+    def at(self, uri: str, base_id: int | None = None) -> Store:
         return FaultyStore(uri, self.files)
 
     def _files(self) -> Files:

@@ -94,7 +94,7 @@ class InterruptedStore(Store):
         super().__init__(uri)
         self.files = files
 
-    def at(self, uri: str) -> Store:
+    def at(self, uri: str, base_id: int | None = None) -> Store:
         return InterruptedStore(uri, self.files)
 
     def _files(self) -> Files:

@@ -60,7 +60,7 @@ class Place:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path, alone: None) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """A table with blobs, a deletion, an index, a tag, clones (one recorded as older versions did), a branch, and automatic cleanup."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "place").mkdir()

@@ -158,7 +158,7 @@ def until_it_lands(change: Callable[[], object]) -> None:
 def run_alone(number: int, uri: str, side: str, start: Any, results: Any) -> None:
     """In a process of its own."""
     worker = Worker(number, uri, side)
-    start.wait(timeout=60)
+    start.wait(timeout=250)
     worker.run()
     results.put((number, worker.rows))
 
@@ -173,11 +173,11 @@ def test_concurrent_changes_are_all_applied_once(stable: bool, tmp_path: Path, s
     for process in processes:
         process.start()
     own = SparkWorker(9, uri, "ours", spark)
-    start.wait(timeout=60)
+    start.wait(timeout=250)
     own.run()
     expected = {-2: 7, **own.rows}
     for _ in processes:
-        expected |= results.get(timeout=120)[1]
+        expected |= results.get(timeout=250)[1]
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * len(processes)

@@ -81,7 +81,7 @@ class RaBitQuantizer:
         centroid = centroid.astype(np.float32)
         queries = forms[:, : len(centroid)]
         apart = queries - centroid
-        rotated = self._rotated(apart) if self.residual else forms[:, len(centroid) :]
+        rotated = self._rotated(apart) if self.residual else np.ascontiguousarray(forms[:, len(centroid) :])
         along = np.empty((len(queries), len(codes.values)), np.float32)
         sums_of_signs(rotated, np.ascontiguousarray(codes.values.T), self.steps, along)
         total = rotated.sum(axis=1)[:, None]

@@ -52,7 +52,7 @@ class Located:
 def locate_few(pages: Sequence[FewOfPage], rows: np.ndarray) -> Located:
     """The chunks of pages, which have `of_few` in common, with the wanted `rows` of each, ascending, one page after the other."""
     own = [words_of(layout, page.kept[0]) for layout, page, _ in pages]
-    words, wanted = np.concatenate(own), np.array([page.wanted for page in pages], np.int64)
+    words, wanted = np.concatenate(own, dtype=np.uint32), np.array([page.wanted for page in pages], np.int64)
     items = np.array([layout.num_items for layout, _, _ in pages], np.int64)
     chunks, runs = np.empty((3, len(rows)), np.int64), np.empty((len(rows), 2), np.int64)
     at, of_pages = np.empty((2, len(rows)), np.int64), np.empty((3, len(pages)), np.int64)

@@ -278,7 +278,7 @@ def _chunk_buffers(layout: MiniBlock, fetched: Fetched) -> tuple[np.ndarray, np.
         raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
     # numpy, so that pages without encodings need no kernel: loading numba takes longer than reading them.
     words = fetched.data[: len(fetched.data) // 2 * 2].view("<u2")
-    heads = words[(fetched.starts >> 1)[:, None] + np.arange(head // 2)].T.astype(np.int64)
+    heads = words[(fetched.starts >> 1)[:, None] + np.arange(head // 2)].T.astype(np.int64, order="C")
     end = np.full(len(fetched.starts), head, np.int64)
     for i in range(len(starts)):
         starts[i] = fetched.starts + ((end + (_ALIGNMENT - 1)) & -_ALIGNMENT)

@@ -6,67 +6,179 @@ whose referenced version has changed are committed again. Only the history of `_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.errors import CommitConflictError, InvalidOptionError, logged, on_refusal
+from lance_spark.errors import (
+    AmbiguousMergeError,
+    CommitConflictError,
+    CorruptFileError,
+    InvalidOptionError,
+    LanceError,
+    logged,
+    on_refusal,
+)
+from lance_spark.metadata.bitmaps import offsets_of
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, ManifestTable, change
 from lance_spark.namespace.partitioned import leaf_commit
+from lance_spark.namespace.partitioned.changes import ChangedLeaf, ChangePart, ChangeTarget, in_namespace
 from lance_spark.namespace.partitioned.destinations import Places
-from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, open_leaf
+from lance_spark.namespace.partitioned.leaf_commit import LeafChange
+from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, matched, open_leaf
 from lance_spark.namespace.partitioned.pruning import may_match
 from lance_spark.namespace.partitioned.root import LEAF, PIN_COLUMNS, PartitionedVersion, opened, parsed, with_columns
+from lance_spark.namespace.partitioned.rows_at import LeafRows
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
 from lance_spark.namespace.partitioned.write import PartitionedTarget, WrittenPartition, discard_written, merged
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bind import kind
 from lance_spark.predicate.tree import Column, walk
+from lance_spark.schema.schema import Schema
+from lance_spark.table.changes.deletions import discard as discard_deletions
+from lance_spark.table.changes.deletions import without_rows
+from lance_spark.table.changes.delta import united
+from lance_spark.table.changes.row_changes import RowChanges, noted
+from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard
 
 _CONNECTIONS = 8
 """Tables that are committed at once: each commit waits for the store most of the time."""
 
 
 def commit_partitions(
-    target: PartitionedTarget, written: Iterable[WrittenPartition], replaced: Predicate | None = None
+    target: PartitionedTarget,
+    written: Iterable[WrittenPartition],
+    replaced: Predicate | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> PartitionedVersion:
     """Add the rows of `written` to the namespace in one new version. An append of no rows changes nothing.
 
-    `replaced` is the condition of the mode "replace". Raises CommitConflictError, InvalidOptionError for a condition that is true for only
-    a part of a partition, and CommitStateUnknownError. Only in the last case, the files must be kept.
+    `replaced` is the condition of the mode "replace"; `properties` (None: those of the options) are stored in the transaction.
+    Raises CommitConflictError, InvalidOptionError for a condition that is true for only a part of a partition, and
+    CommitStateUnknownError. Only in the last case, the files must be kept.
     """
     partitions = list(merged(written))
     if not partitions and target.mode in ("append", "dynamic"):
         return opened(target.root)
-    work = _Commit(target, partitions, replaced)
+    return _published(_Commit(target, partitions, replaced), target.options.noted if properties is None else properties)
+
+
+def commit_changes(
+    target: ChangeTarget, parts: Sequence[ChangePart], properties: Mapping[str, str], *, has_keys: bool = False
+) -> RowChanges:
+    """Change the rows as `parts` say, in one new version with these properties and the figures of the change.
+
+    No new version if nothing changes. With `has_keys`, new rows have keys that no other row may have: then a change of any table since
+    the version that was read is a conflict. Raises CommitConflictError, AmbiguousMergeError if a row is changed more than once, and
+    CommitStateUnknownError. Only in the last case, the files must be kept.
+    """
+    partitions = list(merged(p for part in parts for p in part.partitions))
+    moved = sum(part.moved for part in parts)
+    base = target.open()
+    changed: dict[str, LeafChange] = {}
 
     def undo() -> None:
         discard_written(partitions)
-        with logged(f"{target.root.uri}: removing tables that were not needed"):
+        for own in changed.values():
+            _discard_change(target.write, own)
+
+    widened = {p.place.location for p in partitions if p.target.table_schema is not None}
+    with on_refusal(undo):
+        _unite(target, base, parts, changed, widened)
+    files = [file for part in parts for fragment in part.fragments for file in fragment.files]
+    deleted = sum(own.delta.num_deleted for own in changed.values()) - moved
+    updated, inserted = (sum(getattr(part, name) for part in parts) for name in ("num_updated", "num_inserted"))
+    size = sum(file.size or 0 for file in files)
+    changes = RowChanges(base.version, deleted, updated, inserted, len(files), size)
+    if not partitions and not changed:
+        return changes
+    work = _Commit(target.write, partitions, None, changed, base if has_keys else None)
+    return replace(changes, version=_published(work, {**properties, **noted(changes)}).version)
+
+
+def _unite(
+    target: ChangeTarget,
+    base: PartitionedVersion,
+    parts: Sequence[ChangePart],
+    changed: dict[str, LeafChange],
+    widened: Container[str],
+) -> None:
+    """Add the changes of each table that changes to `changed`, by location. Writes their deletion files.
+
+    New rows of the tables at the locations `widened` have columns that these lack.
+    """
+    rows, by_number = LeafRows(base), dict[int, list[ChangedLeaf]]()
+    for part in parts:
+        for own in part.leaves:
+            by_number.setdefault(own.number, []).append(own)
+    for number, leaves in by_number.items():
+        leaf, snapshot = rows.table(number)
+        if {own.read_version for own in leaves} != {snapshot.version}:
+            raise LanceError(f"the tasks have read other versions than {snapshot}; run the operation again")
+        try:
+            delta = united([own.part for own in leaves], target.repeats)
+        except AmbiguousMergeError as e:
+            raise in_namespace(e, rows.addresses, number, snapshot) from e
+        schema = leaves[0].schema if delta.moved or leaf.location in widened else None
+        assigned = tuple(f for name, f in matched(rows.shape, snapshot.manifest.schema).items() if name in target.assigned)
+        ids = tuple(f.id for f in Schema(assigned).walk())
+        updated: list[Fragment] = []
+        start = LeafChange(snapshot, delta, ids, schema, (), ())
+        changed[leaf.location] = start
+        gone = ((i, offsets_of(offsets)) for i, offsets in delta.left.items())
+        try:
+            removed = without_rows(snapshot, gone, updated, keep_empty=schema is not None)
+        finally:
+            changed[leaf.location] = replace(start, updated=tuple(updated))
+        changed[leaf.location] = replace(start, updated=tuple(updated), removed=removed)
+
+
+def _discard_change(target: PartitionedTarget, change: LeafChange) -> None:
+    """Delete the files of a change of a table that no version refers to. Best effort: never raises."""
+    discard_deletions(change.read.store, change.updated)
+    write = WriteTarget(change.read.store, change.read.manifest.schema, "", "append", 0, target.options, target.rules)
+    discard(write, change.delta.moved)
+
+
+def _published(work: _Commit, properties: Mapping[str, str]) -> PartitionedVersion:
+    """Run a commit. If it has certainly failed, or was done before, its files are deleted."""
+    root = work.target.root
+
+    def undo() -> None:
+        work.discard_files()
+        with logged(f"{root.uri}: removing tables that were not needed"):
             work.remove_unused(None)
 
     with on_refusal(undo):
-        done = change(target.root, work.edit, target.options.noted)
+        done = change(root, work.edit, properties)
     if not done.applied:
-        discard_written(partitions)
-    with logged(f"{target.root.uri}: removing tables that were not needed"):
+        work.discard_files()
+    with logged(f"{root.uri}: removing tables that were not needed"):
         work.remove_unused(done.table if done.applied else None)
-    return parsed(done.table) or opened(target.root)
+    return parsed(done.table) or opened(root)
 
 
 @dataclass
 class _Commit:
-    """One commit, with the new versions of the tables so far, by the location of the table that the rows were written to."""
+    """One commit, with the new versions of the tables so far, by the location of the table that the rows were written to.
+
+    `changed` are the changes of the rows of tables, by their location. If no table may have changed since a version, that is `unchanged`.
+    """
 
     target: PartitionedTarget
     partitions: Sequence[WrittenPartition]
     replaced: Predicate | None
+    changed: Mapping[str, LeafChange] = field(default_factory=dict)
+    unchanged: PartitionedVersion | None = None
     made: dict[str, tuple[str, Pin | None, Snapshot]] = field(default_factory=dict)
     """The location of the rows, the version that they were added to, and the new version."""
 
@@ -80,10 +192,23 @@ class _Commit:
         spec = version.specs[self.target.spec]
         places = Places(version, spec, self.target.job)
         gone = self._gone(version, places)
+        if self.unchanged is not None and _pins(self.unchanged) != _pins(version):
+            what = "other rows were written since the operation began, which may have the keys of the new rows"
+            raise CommitConflictError(f"{version}: {what}; run the operation again", retryable=True)
+        leaves = {leaf.location: leaf for leaf in leaves_of(version, version.leaves)} if self.changed else {}
+        added = [p for p in self.partitions if p.place.location not in self.changed]
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
-            list(pool.map(lambda partition: self._commit_leaf(version, places, partition), self.partitions))
+            list(pool.map(lambda partition: self._commit_leaf(version, places, partition), added))
+            list(pool.map(lambda location: self._change_leaf(version, leaves.get(location), location), self.changed))
         rows = table.rows if self.target.mode == "append" else _without(table.rows, version, gone)
-        return self._published(with_columns(rows, list(PIN_COLUMNS)), places, spec)
+        return self._with_versions(with_columns(rows, list(PIN_COLUMNS)), places, spec)
+
+    def discard_files(self) -> None:
+        """Delete the files of tables of which the commit has made no version. Best effort: never raises."""
+        discard_written(p for p in self.partitions if p.place.location not in self.made)
+        for location, leaf_change in self.changed.items():
+            if location not in self.made:
+                _discard_change(self.target, leaf_change)
 
     def remove_unused(self, table: ManifestTable | None) -> None:
         """Remove the tables of new partitions that `__manifest` does not refer to (None: all of them)."""
@@ -133,6 +258,21 @@ class _Commit:
             leaf_commit.keep(pinned)
         self.made[own] = leaf.location, leaf.pin, leaf_commit.append(pinned, partition, fragments, exact=leaf.pin != Pin())
 
+    def _change_leaf(self, version: PartitionedVersion, leaf: Leaf | None, location: str) -> None:
+        """Commit the change of a table's rows, and its new rows, to the table in `version`, unless this was done before."""
+        if leaf is None:
+            what = f"the table {location} was replaced or dropped since the operation began; run the operation again"
+            raise CommitConflictError(f"{version}: {what}", retryable=True)
+        if location in self.made and self.made[location][:2] == (location, leaf.pin) and leaf.pin != Pin():
+            return
+        pinned = open_leaf(version, leaf)
+        if pinned is None:
+            raise CorruptFileError(f"{version}: the table {location} has no version any more")
+        inserted = [f for p in self.partitions if p.place.location == location for f in p.fragments]
+        leaf_commit.keep(pinned)
+        files = NewFiles(since=self.target.since)
+        self.made[location] = location, leaf.pin, leaf_commit.change(pinned, self.changed[location], inserted, files)
+
     def _leaf(self, version: PartitionedVersion, places: Places, partition: WrittenPartition) -> Leaf | None:
         """The table with the partition's values; None if it does not exist yet."""
         there = places.leaves.get(partition.key, [])
@@ -142,7 +282,7 @@ class _Commit:
             raise CommitConflictError(f"{version}: {what}", retryable=True)
         return same[0] if same else there[0] if there else None
 
-    def _published(self, rows: pa.Table, places: Places, spec: PartitionSpec) -> pa.Table:
+    def _with_versions(self, rows: pa.Table, places: Places, spec: PartitionSpec) -> pa.Table:
         """The rows with the new versions: rows of known tables are changed, others are added with the namespaces that they need."""
         made = {location: snapshot for location, _, snapshot in self.made.values()}
         locations = rows["location"].to_pylist()
@@ -160,6 +300,11 @@ class _Commit:
             if location not in locations:
                 parts.append(_rows_of(rows, places, spec, partition, snapshot, there))
         return pa.concat_tables(parts)
+
+
+def _pins(version: PartitionedVersion) -> set[tuple[str, Pin]]:
+    """The tables of a version of the namespace, with their versions."""
+    return {(leaf.location, leaf.pin) for leaf in leaves_of(version, version.leaves)}
 
 
 def _set(rows: pa.Table, name: str, locations: Sequence[str | None], values: Mapping[str, object]) -> pa.Table:

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lance_spark.errors import CommitConflictError, RefConflictError, TableAlreadyExistsError, VersionNotFoundError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.operations import Append, Merge, Overwrite, Restore
+from lance_spark.metadata.operations import Append, Delete, Merge, Operation, Overwrite, Restore, Update
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.namespace.partitioned.write import WrittenPartition
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.build.old_writers import highest_fragment_id
+from lance_spark.table.changes.delta import NO_INTENT, Delta, operation_of
 from lance_spark.table.commit.cleaned_up_versions import fits_by_name
 from lance_spark.table.commit.commit import commit, commit_next
 from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.commit.rebase import rebased
 from lance_spark.table.commit.retry import attempts, back_off
 from lance_spark.table.maintenance.clone import copy_file
 from lance_spark.table.maintenance.progress import untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.snapshot import Snapshot, reopened
+from lance_spark.table.write.merge_schema import merge_of
 
 TAG = "namespace-"
 """The prefix of the tags of versions that the namespace refers to; the version follows."""
@@ -53,18 +56,67 @@ def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fr
 
     Raises CommitConflictError if other writers always commit first, or if the table's columns have changed since the rows were written.
     """
-    target, store = partition.target, pinned.store
+    target = partition.target
+    files = NewFiles(target.schema, target.since)
+    return _committed(pinned, lambda base: _operation(base, target.schema, target.table_schema, fragments), files, exact)
+
+
+@dataclass(frozen=True)
+class LeafChange:
+    """A change of the rows of `read`, a version of a table: `delta` without new rows, and `schema` if the table needs new columns.
+
+    `updated` are the fragments that lose rows, with their deletion files, and `removed` those that lose all, if there is no `schema`.
+    """
+
+    read: Snapshot
+    delta: Delta
+    assigned: tuple[int, ...]
+    schema: Schema | None
+    updated: tuple[Fragment, ...]
+    removed: tuple[int, ...]
+
+    def on(self, base: Snapshot, inserted: Sequence[Fragment]) -> Operation:
+        """The operation that makes the change in a version `base`, and adds the fragments `inserted`.
+
+        Raises CommitConflictError if others have changed the same rows, or the columns, since `read`.
+        """
+        count = len(self.read.manifest.schema.fields)
+        if base.manifest.schema.fields[: len(base.manifest.schema.fields) if self.schema else count] != self.read.manifest.schema.fields:
+            raise CommitConflictError(f"{base}: the columns of the table have changed; run the operation again", retryable=True)
+        delta = replace(self.delta, inserted=tuple(inserted))
+        own = Transaction(self.read.version, operation_of(delta, NO_INTENT, self.updated, self.removed, self.assigned))
+        operation = rebased(own, self.read, base).operation
+        assert isinstance(operation, Delete | Update)
+        if self.schema is None:
+            return operation
+        gone = operation.deleted_fragment_ids if isinstance(operation, Delete) else operation.removed_fragment_ids
+        if gone:  # a fragment without rows cannot be taken out together with new columns
+            what = f"the rows of fragment {gone[0]} were all deleted"
+            raise CommitConflictError(f"{base}: {what} by this and another writer; run the operation again", retryable=True)
+        return merge_of(base, self.schema, delta.new_fragments, operation.updated_fragments)
+
+
+def change(pinned: Snapshot, leaf_change: LeafChange, inserted: Sequence[Fragment], files: NewFiles) -> Snapshot:
+    """Change rows of a table, based on exactly the version `pinned`, which may be a later one than the change was made for.
+
+    Raises CommitConflictError if other writers always commit first, and as `LeafChange.on`.
+    """
+    return _committed(pinned, lambda base: leaf_change.on(base, inserted), files, exact=True)
+
+
+def _committed(pinned: Snapshot, operation: Callable[[Snapshot], Operation], files: NewFiles, exact: bool) -> Snapshot:
+    """Commit the operation for the version `pinned`, or if not `exact`, for the latest one, and keep the new version."""
     for attempt in attempts():
         started = time.monotonic()
         base = restored(pinned) if exact else reopened(pinned)
         if base is not None:
-            operation = _operation(base, target.schema, target.table_schema, fragments)
-            done = commit_next(store, Transaction(base.version, operation), base, NewFiles(target.schema, target.since))
+            done = commit_next(pinned.store, Transaction(base.version, operation(base)), base, files)
             if done is not None:
                 keep(done)
                 return done
         back_off(attempt, time.monotonic() - started)
-    raise CommitConflictError(f"{store.uri}: {attempt + 1} tries to commit were all overtaken by other writers", retryable=True)
+    what = f"{attempt + 1} tries to commit were all overtaken by other writers"
+    raise CommitConflictError(f"{pinned.store.uri}: {what}", retryable=True)
 
 
 def restored(pinned: Snapshot) -> Snapshot | None:

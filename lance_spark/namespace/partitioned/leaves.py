@@ -95,10 +95,12 @@ def open_leaves(version: PartitionedVersion, leaves: Sequence[Leaf]) -> list[Sna
 class LeafView:
     """The view of a table as a part of the namespace.
 
+    `location` is that of the table, below the root.
     `snapshot` is its version with the names and the order of the namespace's columns; missing columns have ids that no file has.
     `constants` are the columns with the same value in every row, `casts` the columns with another type in the table; both by name.
     """
 
+    location: str
     snapshot: Snapshot
     constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
     casts: frozenset[str] = frozenset()
@@ -128,7 +130,7 @@ def view_of(version: PartitionedVersion, shape: Schema, leaf: Leaf, snapshot: Sn
         if same is None:
             casts.add(own.name)
     manifest = replace(snapshot.manifest, schema=Schema(tuple(fields), shape.metadata))
-    return LeafView(replace(snapshot, manifest=manifest), constants, frozenset(casts))
+    return LeafView(leaf.location, replace(snapshot, manifest=manifest), constants, frozenset(casts))
 
 
 def matched(shape: Schema, table: Schema) -> dict[str, Field]:

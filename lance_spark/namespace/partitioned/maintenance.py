@@ -7,41 +7,62 @@ to it, so that cleanups of a table keep all versions that the namespace can read
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from lance_spark.display.words import counted
-from lance_spark.errors import LanceError, VersionNotFoundError, one_line
+from lance_spark.errors import InvalidOptionError, LanceError, VersionNotFoundError, one_line
 from lance_spark.metadata.operations import ReserveFragments, Rewrite
-from lance_spark.namespace.manifest_table import ManifestTable, change, open_manifest
+from lance_spark.namespace.manifest_table import NOTHING_NOTED, ManifestTable, change, open_manifest
 from lance_spark.namespace.partitioned import leaf_commit
+from lance_spark.namespace.partitioned.addresses import Addresses
 from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, open_leaf
 from lance_spark.namespace.partitioned.root import READ_VERSION, PartitionedVersion, leaf_store, opened, parsed
+from lance_spark.namespace.partitioned.scan import plan_partitioned
+from lance_spark.predicate import parse
 from lance_spark.storage.store import Store
+from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions, plan_compaction
-from lance_spark.table.compaction.optimize import optimize
+from lance_spark.table.compaction.optimize import CompactionMetrics, optimize
 from lance_spark.table.indexes.check import check_indexes
 from lance_spark.table.maintenance.cleanup import UNVERIFIED_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
+from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.options import NO_OPTIONS
 
+_OF_ONE_TABLE = ("max_source_fragments", "max_source_rows", "max_source_bytes", "excluded_fragment_ids")
+_FIGURES = ("fragments_removed", "fragments_added", "files_removed", "files_added")
 _FOLDER = re.compile(r"[0-9a-f]{8}_v\d+\$(?:[^/]+\$)?dataset")
 """Matches the folders of tables of partitioned namespaces."""
 
 
 @dataclass(frozen=True)
 class PartitionedCompaction:
-    """The result of a compaction: the numbers of compacted tables and of tables that were skipped because other writers changed them."""
+    """The result of a compaction: the numbers of compacted tables and of tables that were skipped because other writers changed them.
+
+    The figures of fragments and files are the sums of those of the tables.
+    """
 
     version: int
     tables: int = 0
     conflicts: int = 0
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+
+    @property
+    def metrics(self) -> CompactionMetrics:
+        """The result in the form of that of a table."""
+        return CompactionMetrics(self.version, conflicts=self.conflicts, **{name: getattr(self, name) for name in _FIGURES})
 
 
 @dataclass(frozen=True)
@@ -84,23 +105,36 @@ class PartitionedReport:
         return "\n".join([head, *map(one_line, lines), *(str(report) for report in self.tables if not report.ok)])
 
 
-def compact(root: Store, options: CompactionOptions = COMPACTION) -> PartitionedCompaction:
-    """Compact all tables, and publish their new versions in one version of `__manifest`.
+def compact(
+    version: PartitionedVersion,
+    options: CompactionOptions = COMPACTION,
+    chosen: Container[int] | None = None,
+    properties: Mapping[str, str] = NOTHING_NOTED,
+    progress: bool | None = False,
+) -> PartitionedCompaction:
+    """Compact the tables with these numbers (None: all), see `addresses`, and publish their new versions in one version of `__manifest`.
 
-    Tables that another writer changes meanwhile, and tables that need no compaction, keep their version.
+    Tables that another writer changes meanwhile, and tables that need no compaction, keep their version. The new version has
+    `properties`. `progress` shows a progress bar. Raises InvalidOptionError for options that are for the fragments of a single table.
     """
-    version = opened(root)
+    if given := [name for name in _OF_ONE_TABLE if getattr(options, name) not in (None, ())]:
+        raise InvalidOptionError(f"{version}: {', '.join(given)} count the fragments of one table; compact the table of a partition")
+    root = version.root
+    if done_before(version.manifest.store, properties):
+        return PartitionedCompaction(opened(root).version)
     made: dict[str, tuple[Pin, Snapshot]] = {}
-    conflicts = 0
-    for leaf in leaves_of(version, version.leaves):
+    conflicts, figures = 0, CompactionMetrics(version.version)
+    leaves = [leaf for number, leaf in enumerate(leaves_of(version, version.leaves)) if chosen is None or number in chosen]
+    for leaf in tracker(progress)(leaves, "compacting"):
         pinned = open_leaf(version, leaf)
         if pinned is None or not plan_compaction(pinned, options).groups:
             continue
         done = _compacted(pinned, leaf.pin, options)
         if done is None:
             conflicts += 1
-        elif done.version != pinned.version:
-            made[leaf.location] = leaf.pin, done
+        elif done[0].version != pinned.version:
+            made[leaf.location] = leaf.pin, done[0]
+            figures = _added(figures, done[1])
     published: set[str] = set()
 
     def edit(table: ManifestTable) -> pa.Table | None:
@@ -118,16 +152,32 @@ def compact(root: Store, options: CompactionOptions = COMPACTION) -> Partitioned
 
     named = {location for location, (pin, _) in made.items() if pin != Pin()}
     if named:
-        change(root, edit)
-    return PartitionedCompaction(opened(root).version, len(made), conflicts + len(named - published))
+        change(root, edit, properties)
+    counted = {name: getattr(figures, name) for name in _FIGURES}
+    return PartitionedCompaction(opened(root).version, len(made), conflicts + len(named - published), **counted)
 
 
-def _compacted(pinned: Snapshot, pin: Pin, options: CompactionOptions) -> Snapshot | None:
-    """A compacted version with the rows of `pinned`; None if another writer has added rows."""
+def _added(a: CompactionMetrics, b: CompactionMetrics) -> CompactionMetrics:
+    return replace(a, **{name: getattr(a, name) + getattr(b, name) for name in _FIGURES})
+
+
+def with_rows_for(version: PartitionedVersion, where: str) -> set[int]:
+    """The numbers of the tables with a row for which a condition of Spark's SQL is true."""
+    addresses, predicate = Addresses.of(version), parse(where, version.shape.manifest.schema)
+    found: set[int] = set()
+    for task in plan_partitioned(version, ScanPlan((ROW_ADDRESS,), predicate)):
+        for batch in task.read():
+            found.update(number for number, _, _ in addresses.by_table(batch.column(0).to_numpy()))
+    return found
+
+
+def _compacted(pinned: Snapshot, pin: Pin, options: CompactionOptions) -> tuple[Snapshot, CompactionMetrics] | None:
+    """A compacted version with the rows of `pinned`, and figures; None if another writer has added rows."""
     base = open_snapshot(pinned.store) if pin == Pin() else leaf_commit.restored(pinned)
     if base is None:
         return None
-    latest = optimize(Here(), base, None, options, NO_OPTIONS).version
+    metrics = optimize(Here(), base, None, options, NO_OPTIONS)
+    latest = metrics.version
     for number in range(base.version + 1, latest + 1):
         if not isinstance(transaction_of(open_snapshot(pinned.store, version=number)).operation, Rewrite | ReserveFragments):
             return None
@@ -135,7 +185,7 @@ def _compacted(pinned: Snapshot, pin: Pin, options: CompactionOptions) -> Snapsh
     if pin != Pin() and latest != pinned.version:
         leaf_commit.keep(pinned)
         leaf_commit.keep(done)
-    return done
+    return done, metrics
 
 
 def cleanup(root: Store, policy: CleanupPolicy) -> PartitionedCleanup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
@@ -13,8 +13,10 @@ import pyarrow as pa
 from lance_spark.arrow.stream import ArrowStream
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
-from lance_spark.namespace.partitioned import evolve
+from lance_spark.errors import check_type
+from lance_spark.namespace.partitioned import evolve, feed, row_verbs
 from lance_spark.namespace.partitioned.commit import commit_partitions
+from lance_spark.namespace.partitioned.feed import PartitionedChanges
 from lance_spark.namespace.partitioned.maintenance import (
     PartitionedCleanup,
     PartitionedCompaction,
@@ -22,6 +24,7 @@ from lance_spark.namespace.partitioned.maintenance import (
     cleanup,
     compact,
     verify_partitioned,
+    with_rows_for,
 )
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
 from lance_spark.namespace.partitioned.scan import plan_partitioned
@@ -31,10 +34,12 @@ from lance_spark.predicate import Filter, parse, parse_filter
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
+from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names
+from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.plan import ScanPlan, names
-from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.write import Data, as_reader
 
 
@@ -170,6 +175,14 @@ class PartitionedNamespace:
         counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in task.read())
         return sum(number for batch in counts for number in batch)
 
+    def changes(self, begin: int, *, columns: Sequence[str] | None = None, filter: str | None = None) -> PartitionedChanges:
+        """The rows that were inserted, updated and deleted after the version `begin`, up to this one; as `Dataset.changes`.
+
+        `_commit_version` and `_commit_timestamp` are those of the namespace. A row that moved was deleted and inserted.
+        Raises UnsupportedFeatureError where the namespace names no version of a table, and VersionNotFoundError.
+        """
+        return feed.changes(self.snapshot, begin, ScanPlan(names(columns)), filter)
+
     def write(
         self, data: Data, mode: Literal["append", "overwrite", "dynamic"] = "append", *, replace_where: str | None = None, **options: Any
     ) -> PartitionedNamespace:
@@ -188,9 +201,42 @@ class PartitionedNamespace:
         written = write_partitions(target, reader)
         return self._changed(commit_partitions(target, written, condition))
 
-    def compact(self, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> PartitionedCompaction:
-        """Compact the tables whose fragments are small or have many deleted rows, in one new version of the namespace."""
-        return compact(self.snapshot.root, replace(COMPACTION, target_rows_per_fragment=target_rows_per_fragment))
+    def delete(self, predicate: str) -> PartitionedNamespace:
+        """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.
+
+        Raises CommitConflictError if other writers keep changing the same rows.
+        """
+        return self._after(row_verbs.delete(self.snapshot, predicate, NO_OPTIONS))
+
+    def update(self, updates: Mapping[str, str], where: str | None = None) -> PartitionedNamespace:
+        """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all rows, in one new version.
+
+        A row whose partition values change moves to the table of its new ones, by the newest spec.
+        """
+        return self._after(row_verbs.update(self.snapshot, updates, where, NO_OPTIONS))
+
+    def merge_insert(self, on: str | Sequence[str] | None = None) -> MergeInsertBuilder[PartitionedNamespace]:
+        """Merge rows by the key columns `on`, as `Dataset.merge_insert`, in one new version: add clauses, then call `execute(data)`."""
+        check_type("on", () if on is None else on, Iterable, "a column or a sequence of columns")
+        keys = (on,) if isinstance(on, str) else tuple(on or ())
+        return MergeInsertBuilder(self.uri, MergeInsert(key_names(self.snapshot.shape, keys)), self._merged)
+
+    def _merged(self, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> PartitionedNamespace:
+        return self._after(row_verbs.merge_insert(self.snapshot, merge, source, options))
+
+    def _after(self, changes: RowChanges) -> PartitionedNamespace:
+        return self._changed(opened(self.snapshot.root, changes.version))
+
+    def compact(
+        self, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment, *, where: str | None = None
+    ) -> PartitionedCompaction:
+        """Compact the tables whose fragments are small or have many deleted rows, in one new version of the namespace.
+
+        With `where`, a Spark SQL condition, only those with a row for which it is true.
+        """
+        latest = with_flags(opened(self.snapshot.root), self.snapshot.allow_other_stores, self.snapshot.verify_checksums)
+        options = replace(COMPACTION, target_rows_per_fragment=target_rows_per_fragment)
+        return compact(latest, options, None if where is None else with_rows_for(latest, where))
 
     def cleanup_old_versions(
         self,

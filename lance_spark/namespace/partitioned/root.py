@@ -90,6 +90,11 @@ class PartitionedVersion:
         found = np.flatnonzero(numbers)
         return rows.take(pa.array(found)).append_column("spec", pa.array(numbers[found]))
 
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The places in `leaves` of the tables, by location."""
+        return {location: number for number, location in enumerate(self.leaves["location"].to_pylist())}
+
 
 def open_partitioned(store: Store, version: int | None = None, timestamp: datetime | str | None = None) -> PartitionedVersion | None:
     """Open the partitioned namespace at `store`: its latest version, or that of a number or time; None if there is none.

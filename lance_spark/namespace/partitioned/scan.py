@@ -8,13 +8,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import window
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
+from lance_spark.namespace.partitioned.addresses import Addresses
 from lance_spark.namespace.partitioned.leaves import Leaf, LeafView, leaves_of, open_leaves, view_of
 from lance_spark.namespace.partitioned.pruning import may_match
 from lance_spark.namespace.partitioned.root import PartitionedVersion
@@ -27,6 +30,7 @@ from lance_spark.table.scan.parts import Part, Parts, left_by, whole_parts
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, cut, decided, grouped, plan_parts, row_bytes, work_of
 from lance_spark.table.scan.task import ScanTask, counted
 
+_ADDRESS = "_rowaddr"
 _FIRST_LEAVES = 32
 """With a limit and no predicate, this many tables are opened at a time until there are enough rows."""
 
@@ -62,10 +66,14 @@ class Finish:
 
 @dataclass(frozen=True)
 class LeafTask:
-    """Rows of one table; without `finish`, they already have the namespace's columns."""
+    """Rows of one table; without `finish`, they already have the namespace's columns.
+
+    `first_address` is added to their addresses, see `addresses`.
+    """
 
     task: ScanTask
     finish: Finish | None = None
+    first_address: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,19 @@ class PartitionedTask:
 
 
 def _read(leaf: LeafTask, cost: Cost) -> Iterator[pa.RecordBatch]:
+    rows = _read_table(leaf, cost)
+    return map(partial(_readdressed, first=leaf.first_address), rows) if leaf.first_address else rows
+
+
+def _readdressed(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """The rows with their addresses in the namespace."""
+    at = batch.schema.get_field_index(_ADDRESS)
+    if at < 0:
+        return batch
+    return batch.set_column(at, batch.schema.field(at), pc.add(batch.column(at), pa.scalar(first, pa.uint64())))
+
+
+def _read_table(leaf: LeafTask, cost: Cost) -> Iterator[pa.RecordBatch]:
     finish, task = leaf.finish, leaf.task
     if finish is None:
         yield from task.read(cost)
@@ -157,10 +178,10 @@ def kept_leaves(version: PartitionedVersion, predicate: Predicate | None) -> lis
 def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[PartitionedTask]:
     """Split a scan into one or more tasks, as `table.scan.plan.plan_tasks`.
 
-    Row ids and addresses are those of single tables and may repeat: UnsupportedFeatureError.
+    Row ids and the like are those of single tables and may repeat: UnsupportedFeatureError. Addresses are those of `addresses`.
     """
     shape = version.shape
-    check_no_row_columns(plan, version)
+    check_row_columns(plan, version)
     plan = decided(plan)
     leaves = kept_leaves(version, plan.predicate) if plan.fragments is None else []
     total = version.leaves.num_rows
@@ -173,17 +194,28 @@ def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1
         parts = _window(parts, plan.offset, limit)
     groups = _groups(views, parts, plan, cores, max_bytes)
     whole = ScanPlan(plan.columns, plan.predicate, None, 0, batch_size=plan.batch_size, blob_handling=plan.blob_handling)
+    whole = replace(whole, with_row_address=plan.with_row_address)
     whole = replace(whole, counts_rows=plan.counts_rows, order=plan.order, task_limit=plan.task_limit)
     outer = (0, None) if exact else (plan.offset, plan.limit)
     return [PartitionedTask(_leaf_tasks(version, views, whole, group), len(leaves), total, *outer) for group in groups]
 
 
-def check_no_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
-    """Raise UnsupportedFeatureError if the plan requests row ids, addresses or other row columns."""
-    if plan.with_row_id or plan.with_row_address or any(f.id in ROW_COLUMN_IDS for f in plan.fields_to_read(version.shape).fields):
+def check_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
+    """Raise UnsupportedFeatureError if the plan requests fragments, or row columns other than the address of rows that it returns."""
+    given = plan.fields(version.shape)
+    asked = {f.id for f in plan.fields_to_read(version.shape).fields} & ROW_COLUMN_IDS
+    if plan.with_row_id or asked - {ROW_ADDRESS} or (asked and not any(f.id == ROW_ADDRESS for f in given.fields)):
         raise UnsupportedFeatureError(
-            f"{version.root.uri} is a partitioned namespace: row ids, addresses and versions belong to single tables and repeat; "
-            "open the table of a partition for them"
+            f"{version.root.uri} is a partitioned namespace: row ids and versions belong to single tables and repeat, and conditions "
+            "cannot use addresses; open the table of a partition for them"
+        )
+    if plan.predicate is not None and {ROW_ADDRESS} & {f.id for f in plan.known(version.shape).select(plan.predicate.columns).fields}:
+        raise UnsupportedFeatureError(
+            f"{version.root.uri} is a partitioned namespace: conditions cannot use addresses; open the table of a partition for them"
+        )
+    if plan.fragments is not None:
+        raise UnsupportedFeatureError(
+            f"{version.root.uri} is a partitioned namespace: fragments belong to single tables; open the table of a partition for them"
         )
 
 
@@ -263,7 +295,12 @@ def _leaf_tasks(version: PartitionedVersion, views: Sequence[LeafView], plan: Sc
         # The result is one row for all tables, and also if there are none. Nothing is read of their fragments.
         parts = [Part(part.fragment, part.start, part.stop) for own in group.values() for part in own]
         return (LeafTask(plan_parts(version.shape, plan, parts)),)
-    return tuple(_leaf_task(version, views[i], plan, parts) for i, parts in group.items())
+    tasks = tuple(_leaf_task(version, views[i], plan, parts) for i, parts in group.items())
+    if not any(f.id == ROW_ADDRESS for f in plan.fields_to_read(version.shape).fields):
+        return tasks
+    addresses, numbers = Addresses.of(version), version.numbers
+    firsts = [addresses.first(numbers[views[i].location], views[i].snapshot) for i in group]
+    return tuple(replace(task, first_address=first) for task, first in zip(tasks, firsts, strict=True))
 
 
 def _leaf_task(version: PartitionedVersion, view: LeafView, plan: ScanPlan, parts: Sequence[Part]) -> LeafTask:
@@ -272,13 +309,14 @@ def _leaf_task(version: PartitionedVersion, view: LeafView, plan: ScanPlan, part
     if not apart:
         return LeafTask(plan_parts(view.snapshot, plan, parts))
     constants = {name: value for name, value in view.constants.items() if name in apart}
-    known = version.shape.manifest.schema
+    known = plan.known(version.shape)
     paths = [quoted([f.name]) for f in needed.fields]
     if plan.columns is not None:
         paths = [*plan.columns, *(plan.predicate.columns if plan.predicate else ())]
     read = tuple(dict.fromkeys(path for path in paths if known.resolve(path)[0].name not in constants))
     pushed = None if plan.predicate is None else _without(plan.predicate, apart)
     inner = ScanPlan(read, pushed, batch_size=plan.batch_size, blob_handling=plan.blob_handling)
+    inner = replace(inner, with_row_address=plan.with_row_address)
     given = tuple(f.name for f in plan.fields(version.shape).fields)
     finish = Finish(needed.to_arrow(), constants, with_tests(view.snapshot, plan.predicate), plan.counts_rows, given, str(view.snapshot))
     return LeafTask(plan_parts(view.snapshot, inner, parts), finish)

@@ -23,7 +23,7 @@ from lance_spark.metadata.manifest import check_writable
 from lance_spark.namespace.partitioned.destinations import Key, Place, Places, groups, keys
 from lance_spark.namespace.partitioned.leaves import Leaf, matched, open_leaf
 from lance_spark.namespace.partitioned.root import PartitionedVersion, leaf_store, opened, with_flags
-from lance_spark.namespace.partitioned.spec import FIELD_ID
+from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
 from lance_spark.predicate import Predicate
 from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
@@ -38,7 +38,7 @@ from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.rules import Kind, Rules, rules_of
 from lance_spark.table.write.target import WriteTarget
-from lance_spark.table.write.write import delete_data_files, discard
+from lance_spark.table.write.write import delete_data_files, discard, files_of
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
 """The effect on existing rows: keep all; replace all; replace partitions with new rows; replace rows of a condition."""
@@ -110,15 +110,11 @@ def begin(
         check_continues(version.manifest.snapshot, held.version, held.identity)
     if options.merge_schema:
         raise InvalidOptionError("mergeSchema does not apply to partitioned namespaces; add columns with PartitionedNamespace.add_columns")
+    if options.initial_bases or options.targets:
+        raise InvalidOptionError("base paths are those of one table; the tables of a partitioned namespace are in its own folder")
     shape = from_arrow(version.schema)
     check_fits(schema, shape)
-    for f in version.spec.fields:
-        source = next((s for s in version.schema if (s.metadata or {}).get(FIELD_ID, b"").decode() == f.source_id), None)
-        if f.transform is None or source is None:
-            raise UnsupportedFeatureError(
-                f"{version}: the partition field {f.field_id!r} cannot be written ({f.expression or f.transform})"
-            )
-        f.transform.result_type(source.type)
+    check_divides(version, version.spec)
     if mode == "dynamic" and any(number != version.spec.id for number in version.leaves["spec"].to_pylist()):
         what = "partitions of older specs may have rows that a dynamic overwrite would have to replace"
         raise UnsupportedFeatureError(f"{version}: {what}; overwrite all, or use replaceWhere")
@@ -128,9 +124,20 @@ def begin(
     return PartitionedTarget(root, version.version, version.spec.id, mode, names, options, rules, identity=version.identity)
 
 
+def check_divides(version: PartitionedVersion, spec: PartitionSpec) -> None:
+    """Raise UnsupportedFeatureError if the partition values of a spec cannot be calculated."""
+    for f in spec.fields:
+        source = next((s for s in version.schema if (s.metadata or {}).get(FIELD_ID, b"").decode() == f.source_id), None)
+        if f.transform is None or source is None:
+            raise UnsupportedFeatureError(
+                f"{version}: the partition field {f.field_id!r} cannot be written ({f.expression or f.transform})"
+            )
+        f.transform.result_type(source.type)
+
+
 def write_partitions(target: PartitionedTarget, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
     """Write the rows of `batches` to new data files, which no version refers to yet. If this fails, the files are deleted."""
-    writer = _PartitionWriter(target)
+    writer = PartitionWriter(target)
     with on_failure(writer.abort):
         for batch in batches:
             writer.add(batch)
@@ -150,7 +157,7 @@ class _Pending:
     fragments: list[Fragment] = field(default_factory=list)
 
 
-class _PartitionWriter:
+class PartitionWriter:
     """Divides rows among partitions, with bounded memory and open files in any order of the rows."""
 
     def __init__(self, target: PartitionedTarget) -> None:
@@ -184,7 +191,7 @@ class _PartitionWriter:
         for key, writer in self._open.items():
             self._partitions[key].fragments += writer.abort()
         for partition in self._partitions.values():
-            delete_data_files(partition.target, [file.path for f in partition.fragments for file in f.files])
+            delete_data_files(partition.target, files_of(partition.fragments))
 
     def _divide(self) -> None:
         if not self._chunk:
@@ -192,7 +199,7 @@ class _PartitionWriter:
         chunk = pa.Table.from_batches(self._chunk).combine_chunks()
         self._chunk, self._chunk_size = [], 0
         for batch in chunk.to_batches():
-            values = self._values(batch)
+            values = partition_values(self._spec, self._shape, batch)
             for positions in groups(values.columns, batch.num_rows):
                 partition = self._partition(values.slice(int(positions[0]), 1))
                 rows = batch.take(pa.array(positions))
@@ -204,16 +211,6 @@ class _PartitionWriter:
                 break
             waiting -= partition.size
             self._write(partition.key)
-
-    def _values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        names = {f.metadata.get(FIELD_ID, b"").decode(): f.name for f in self._shape.fields}
-        columns = []
-        for f in self._spec.fields:
-            assert f.transform is not None
-            columns.append(f.transform.apply(batch.column(names[f.source_id or ""])).cast(f.type))
-        if not columns:
-            return pa.RecordBatch.from_struct_array(pa.nulls(batch.num_rows, pa.struct([])).fill_null({}))
-        return pa.RecordBatch.from_arrays(columns, names=[f.column for f in self._spec.fields])
 
     def _partition(self, values: pa.RecordBatch) -> _Pending:
         (key,) = keys(values.columns, 1)
@@ -244,6 +241,23 @@ class _PartitionWriter:
             self._partitions[key].fragments += writer.finish()
 
 
+def sources(spec: PartitionSpec, shape: Schema) -> list[str]:
+    """The names of the columns that the values of each field of a spec are calculated of."""
+    names = {f.metadata.get(FIELD_ID, b"").decode(): f.name for f in shape.fields}
+    return [names[f.source_id or ""] for f in spec.fields]
+
+
+def partition_values(spec: PartitionSpec, shape: Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The partition values of rows that have the sources of the spec, by column of `__manifest`."""
+    columns = []
+    for f, name in zip(spec.fields, sources(spec, shape), strict=True):
+        assert f.transform is not None
+        columns.append(f.transform.apply(rows.column(name)).cast(f.type))
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.nulls(rows.num_rows, pa.struct([])).fill_null({}))
+    return pa.RecordBatch.from_arrays(columns, names=[f.column for f in spec.fields])
+
+
 def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: Place) -> WriteTarget:
     """The table for rows of a partition: the version of an existing table that is read, or a new table."""
     shape, store = from_arrow(version.schema), leaf_store(target.root, place.location)
@@ -260,7 +274,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     check_writable(current, store.uri)
     if current.data_format not in WRITABLE:
         raise UnsupportedFeatureError(f"{snapshot}: writing data files of storage version {current.data_format} is not supported")
-    whole = _widened(shape, current.schema, place.leaf, target.names, partial(next_field_id, snapshot))
+    whole = widened(shape, current.schema, place.leaf, target.names, partial(next_field_id, snapshot))
     found = matched(shape, whole)
     ids = {f.id for f in found.values()}
     if required := [f.name for f in whole.fields if f.id not in ids and not f.nullable]:
@@ -272,7 +286,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     return there.based_on(snapshot)
 
 
-def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: Callable[[], int]) -> Schema:
+def widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: Callable[[], int]) -> Schema:
     """The table's schema with missing columns of the data, except columns that are constant in the partition."""
     found, wanted = matched(shape, table), {name.lower() for name in names}
     constant = {f.source_id for f in leaf.spec.fields if f.transform is not None and f.transform.kind == "identity"}
@@ -295,11 +309,12 @@ def as_leaf(rows: pa.RecordBatch, shape: Schema, table: Schema) -> pa.RecordBatc
     Raises SchemaMismatchError, naming the column, for a value that the table's type cannot hold.
     """
     names = {there.id: own for own, there in matched(shape, table).items()}
-    columns = [_as_field(rows.column(names[f.id]), f) for f in table.fields]
+    columns = [as_field(rows.column(names[f.id]), f) for f in table.fields]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.to_arrow() for f in table.fields]))
 
 
-def _as_field(values: pa.Array, f: Field) -> pa.Array:
+def as_field(values: pa.Array, f: Field) -> pa.Array:
+    """The values in the type of a table's field. Raises SchemaMismatchError for a value that it cannot hold."""
     if values.type == f.type:
         return values
     try:

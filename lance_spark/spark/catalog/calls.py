@@ -5,17 +5,24 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lance_spark.actions.action import Action, Job, Parameter
+from lance_spark.actions.action import Action, Job, Parameter, noted
 from lance_spark.actions.all import ACTIONS
-from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError
-from lance_spark.spark.catalog.tables import Place, latest_at, new_table
+from lance_spark.actions.compact import COMPACT, WHERE
+from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError, UnsupportedFeatureError
+from lance_spark.spark.catalog.tables import Place, base_of, current_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.protocol import handed_back
+from lance_spark.spark.read.opened import OpenedNamespace
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.compaction.compaction import CompactionOptions
+from lance_spark.table.compaction.optimize import CompactionMetrics
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, reopened
+
+if TYPE_CHECKING:
+    from lance_spark.namespace.partitioned.root import PartitionedVersion
 
 NEW_TABLE, IF_NOT_EXISTS = "made", "if_not_exists"
 """Arguments that a statement gives to an operation which makes a table: the table's id, and whether there may be one."""
@@ -32,7 +39,6 @@ def describe(catalog: Catalog) -> dict[str, Any]:
             "columns": action.ddl,
             "parameters": [["table", "string", "the table, by its name or path"], *([p.name, p.type, p.help] for p in action.at("CALL"))],
             "required": 1 + sum(p.is_required for p in action.at("CALL")),
-            "stages": action.stages,
             "effect": action.effect,
         }
         for name, action in ACTIONS.items()
@@ -44,25 +50,32 @@ def call(
     name: str,
     place: Place,
     arguments: Mapping[str, Any],
-    job: Mapping[str, Any] | None = None,
-) -> Any:
-    """The rows of an operation.
+    version: int | None = None,
+    results: Sequence[Sequence[str]] = (),
+) -> dict[str, Any]:
+    """The `rows` of an operation, or the `version` that the next `tasks` of its job are based on.
 
-    For one with a job, the first call without `job` returns the version that it is based on, and the last one, with `version` and the
-    `results` of the tasks, the rows.
+    After the tasks, the call comes again, with that version and the `results` of the tasks of each stage so far.
     """
     action = ACTIONS[name]
+    if action.instead:
+        raise UnsupportedFeatureError(f"{name}: {action.instead}")
     given = _given(action, arguments)
-    snapshot = latest_at(catalog, place)
+    current = current_at(catalog, place)
+    if name == COMPACT.name and isinstance(current, OpenedNamespace):
+        return {"rows": _rows(action, _compacted(current.version, given))}
+    snapshot = base_of(catalog, current)
     if NEW_TABLE in given:
-        return _made(catalog, action, snapshot, given)
+        return {"rows": _made(catalog, action, snapshot, given)}
     if not isinstance(action.work, Job):
-        return _rows(action, action.run(Here(), snapshot, given))
-    if job is None:
-        return with_own_ids(snapshot).version
-    snapshot = reopened(snapshot, job["version"])
+        return {"rows": _rows(action, action.run(Here(), snapshot, given))}
+    if version is None:
+        return {"version": with_own_ids(snapshot).version}
+    if len(results) < len(action.work.stages):
+        return {"version": version}
+    snapshot = reopened(snapshot, version)
     how = action.work.how(snapshot, **given)
-    return _rows(action, action.work.commit(snapshot, how, _results(job["results"])))
+    return {"rows": _rows(action, action.work.commit(snapshot, how, _results(results)))}
 
 
 def _given(action: Action, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +120,16 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+def _compacted(version: PartitionedVersion, given: dict[str, Any]) -> CompactionMetrics:
+    """The result of a compaction of the tables of a partitioned namespace."""
+    from lance_spark.namespace.partitioned.maintenance import compact, with_rows_for
+
+    where = given.pop(WHERE.name, None)
+    write = noted(given)
+    chosen = None if where is None else with_rows_for(version, where)
+    return compact(version, CompactionOptions(**given), chosen, write.noted).metrics
+
+
 def _made(catalog: Catalog, action: Action, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
     """The rows of an operation that makes a table at `path`, for a table with an id instead."""
     id, if_not_exists = given.pop(NEW_TABLE), given.pop(IF_NOT_EXISTS)
@@ -128,7 +151,7 @@ def tasks(
     results: Sequence[Sequence[str]],
 ) -> list[bytes]:
     """The tasks, pickled, of the stage of an operation's job that follows those with these results."""
-    action, snapshot = ACTIONS[name], reopened(latest_at(catalog, place), version)
+    action, snapshot = ACTIONS[name], reopened(base_of(catalog, current_at(catalog, place)), version)
     job = _job(action)
     how = job.how(snapshot, **_given(action, arguments))
     planned = job.stages[len(results)].tasks(snapshot, how, _CORES, _results(results))

@@ -31,6 +31,7 @@ from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declare
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.protocol import CATALOG_FORMAT, CatalogRequest, answered, refused
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
+from lance_spark.spark.write.rows import rows_to
 from lance_spark.spark.write.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -114,8 +115,8 @@ class CatalogSource(DataSource):
         place = tables.replaced_store if given["replaces"] else tables.begun_store
         store = place(self._catalog, given["id"], definition)
         options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")
-        there = tables.replaced_rows(store, definition, options) if given["replaces"] else None
-        return LanceWriter(store, as_declared(definition.schema), given["replaces"], options, there)
+        there = tables.replaced_in(store, definition, options) if given["replaces"] else None
+        return LanceWriter(rows_to(store if there is None else there, as_declared(definition.schema), given["replaces"], options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""

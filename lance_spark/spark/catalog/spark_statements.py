@@ -25,7 +25,9 @@ def replaced_rows(rest: Tokens) -> SparkStatement:
 
 def analyzed(rest: Tokens) -> SparkStatement:
     """`ANALYZE TABLE t COMPUTE STATISTICS`, with whatever follows."""
-    rest.need("COMPUTE STATISTICS")
+    rest.need("COMPUTE")
+    rest.take("DELTA")
+    rest.need("STATISTICS")
     if not rest.is_done:
         rest.until()
     return SparkStatement("SELECT 'nothing is needed: a scan takes rows, bytes and bounds from the table itself' AS status")

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from lance_spark.actions.all import ACTIONS
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE
+from lance_spark.spark.catalog.partitions import show_partitions
 from lance_spark.spark.catalog.spark_statements import (
     ColumnValues,
     SparkStatement,
@@ -27,7 +28,6 @@ from lance_spark.spark.catalog.statement_tokens import Token, Tokens
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.table.indexes.segment import kind_named
 
 _LOG = logging.getLogger("lance_spark")
 _MICROS_PER_HOUR = 3_600_000_000
@@ -65,6 +65,9 @@ def statement(
     the name of an index that comes before the table. Raises InvalidOptionError for a statement that is wrong.
     """
     rest = Tokens(text, [Token(*token) for token in tokens], name)
+    if _kind(head) == "SHOW PARTITIONS":
+        rest.end()
+        return {"sql": show_partitions(catalog, place).sql}
     if index:
         call: Call | SparkStatement | ColumnValues = index_on(head[0], index, rest)
     else:
@@ -164,6 +167,10 @@ def _optimize(rest: Tokens) -> Call:
 
 def _vacuum(rest: Tokens) -> Call:
     arguments: dict[str, Any] = {}
+    if rest.take("USING INVENTORY"):
+        raise UnsupportedFeatureError("VACUUM lists the folder of the table itself; leave out USING INVENTORY")
+    # Delta's two ways to find files: here, both are one.
+    rest.take("FULL") or rest.take("LITE")
     if rest.take("RETAIN"):
         arguments["older_than"] = min(round(rest.number() * _MICROS_PER_HOUR), 2**63 - 1)  # no table is older
         rest.take_one_of("HOURS", "HOUR")
@@ -195,6 +202,12 @@ def _alter(rest: Tokens) -> Call | SparkStatement | ColumnValues:
     if rest.take("WRITE"):
         return write_order(rest)
     check_fields(rest)
+    if rest.take("CLUSTER BY AUTO"):
+        raise UnsupportedFeatureError("CLUSTER BY AUTO: columns are not chosen for you; write ALTER TABLE t CLUSTER BY (a, b)")
+    if rest.take("DROP FEATURE"):
+        raise UnsupportedFeatureError(
+            "DROP FEATURE: a lance table has no features of a protocol to drop; each version says what its readers need"
+        )
     for verb in ("ADD", "UPDATE"):
         if rest.take(f"{verb} COLUMNS"):
             return columns_of_a_view(verb, rest)
@@ -225,18 +238,56 @@ def _alter(rest: Tokens) -> Call | SparkStatement | ColumnValues:
 
 
 def _cloned(head: Sequence[str], rest: Tokens, made: Sequence[str]) -> Call:
-    """`CREATE TABLE [IF NOT EXISTS] x SHALLOW | DEEP CLONE t [VERSION | TIMESTAMP AS OF ..]`."""
+    """`CREATE TABLE [IF NOT EXISTS] x [SHALLOW | DEEP] CLONE t [VERSION | TIMESTAMP AS OF ..]`."""
     if "REPLACE" in head[:3]:
         raise UnsupportedFeatureError("a clone is a new table; write DROP TABLE first, or INSERT OVERWRITE to keep its versions")
-    if head[-2] not in ("SHALLOW", "DEEP"):
-        rest.expected("SHALLOW CLONE or DEEP CLONE")
+    depth = "shallow" if head[-2] == "SHALLOW" else "deep"  # a clone without a word is a deep one, as in Delta
     arguments: dict[str, Any] = {NEW_TABLE: list(made), IF_NOT_EXISTS: "IF" in head[2:3]}
     times = {}
     if rest.take("VERSION AS OF"):
         arguments["version"] = rest.version()
     elif rest.take("TIMESTAMP AS OF"):
         times["timestamp"] = rest.until()
-    return Call(f"{head[-2].lower()}_clone", arguments, times=times)
+    for clause in ("TBLPROPERTIES", "LOCATION"):
+        if rest.take(clause):
+            raise UnsupportedFeatureError(
+                f"{clause} of a clone: a clone has the properties of its table, and a place by its name; {_AFTER[clause]}"
+            )
+    return Call(f"{depth}_clone", arguments, times=times)
+
+
+_AFTER = {
+    "TBLPROPERTIES": "write ALTER TABLE x SET TBLPROPERTIES (..) after it",
+    "LOCATION": "write CALL system.shallow_clone('t', '/path') or deep_clone",
+}
+
+
+def _verified(rest: Tokens) -> Call:
+    """`FSCK REPAIR TABLE t [DRY RUN]` reports, and repairs nothing."""
+    rest.take("DRY RUN")
+    return Call("verify")
+
+
+def _reorganized(rest: Tokens) -> Call:
+    """`REORG TABLE t APPLY (PURGE)`: deleted rows leave the files."""
+    rest.need("APPLY (")
+    if rest.take("UPGRADE"):
+        raise UnsupportedFeatureError(
+            "REORG TABLE .. APPLY (UPGRADE ..): files of other formats are not kept beside a lance table; leave it out"
+        )
+    rest.need("PURGE )")
+    purging = {"materialize_deletions": True, "materialize_deletions_threshold": 0.0}
+    return Call("compact", purging, _same("fragments_removed", "fragments_added", "files_removed", "files_added"))
+
+
+def _upgraded(rest: Tokens) -> NoReturn:
+    raise UnsupportedFeatureError("UPGRADE TABLE: a lance table needs no upgrade; OPTIMIZE writes new files in its storage version")
+
+
+def _generated(rest: Tokens) -> NoReturn:
+    raise UnsupportedFeatureError(
+        "GENERATE .. FOR TABLE: readers of Parquet cannot read the files of a lance table; write its rows as Parquet"
+    )
 
 
 def _constraint(rest: Tokens) -> Call:
@@ -268,7 +319,7 @@ def _index(verb: str, rest: Tokens) -> Call:
     indexed: Column = {"name": "fragments_indexed", "column": "fragments_indexed"}
     if verb == "CREATE":
         rest.need("USING")
-        kind = kind_named(rest.name())
+        kind = rest.name()
         columns = rest.paths()
         if len(columns) > 1:
             raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
@@ -289,7 +340,7 @@ def index_on(verb: str, name: str, rest: Tokens) -> Call:
     """`CREATE INDEX i ON t [USING method] (column) [OPTIONS (..)]` and `DROP INDEX i ON t` of Spark's grammar."""
     if verb == "DROP":
         return Call("drop_index", {"name": name}, [])
-    kind = kind_named(rest.name() if rest.take("USING") else "BTREE")
+    kind = rest.name() if rest.take("USING") else "BTREE"
     columns = rest.paths()
     if len(columns) > 1:
         raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
@@ -333,6 +384,10 @@ _STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement | ColumnValue
     "ALTER": _alter,
     "REPLACE": replaced_rows,
     "ANALYZE": analyzed,
+    "FSCK": _verified,
+    "REORG": _reorganized,
+    "UPGRADE": _upgraded,
+    "GENERATE": _generated,
     "DESCRIBE HISTORY": _history,
     "DESCRIBE DETAIL": lambda rest: Call("detail"),
     **dict.fromkeys(("SHOW INDEXES", "SHOW INDEX"), lambda rest: Call("show_indexes")),

@@ -24,6 +24,7 @@ from lance_spark.errors import (
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.namespace.manifest_rows import PARTITION_VALUE
+from lance_spark.namespace.partitioned.described import described
 from lance_spark.namespace.partitioned.root import LEAF
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
 from lance_spark.schema.schema import from_arrow
@@ -42,9 +43,9 @@ from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import carried, of_user
-from lance_spark.spark.read.opened import open_version
+from lance_spark.spark.read.opened import Opened, OpenedNamespace, open_version
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.write.writer import commit_empty
+from lance_spark.spark.write.rows import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -58,6 +59,7 @@ LOCATION, COMMENT, PROVIDER, MANAGED, EXTERNAL = "location", "comment", "provide
 NOW: Mapping[str, str] = {}
 """The options of the latest version."""
 _TRAVEL = ("version", "tag", "timestamp")
+_TOGETHER = ", whose tables cannot be changed together by this; use lance_spark.PartitionedNamespace, or the table of a partition"
 _SHOWN_VERSIONS = 10
 _LEAST_NAMES = 2
 """The names of a metadata table: at least its table's and its own."""
@@ -104,6 +106,8 @@ def load(
     is_old = any(name in source.options for name in _TRAVEL)
     options = {**place.get("options", {}), **source.options, **({} if is_old else options_of_each_write(config))}
     properties = shown_properties(config)
+    if isinstance(whole := source.opened(), OpenedNamespace):
+        properties |= {key: printable(value) for key, value in described(whole.version).items()}
     if id:
         properties |= {PROVIDER: "lance", LOCATION: snapshot.root.uri} | _partition_values(catalog, id)
         properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
@@ -231,7 +235,10 @@ def _opened(options: dict[str, str]) -> LanceDataSource:
 
 def details(catalog: Catalog, place: Place) -> dict[str, str]:
     """What DESCRIBE EXTENDED adds to a table's properties: figures of its latest version, its indexes and its last versions."""
-    snapshot = latest_at(catalog, place)
+    current = current_at(catalog, place)
+    if isinstance(current, OpenedNamespace):
+        return {"version": str(current.version.version), "tables": str(current.version.leaves.num_rows)}
+    snapshot = current.table_for("")
     manifest = snapshot.manifest
     found = {"version": str(snapshot.version), "storage version": manifest.data_format, "fragments": str(len(manifest.fragments))}
     found |= {} if manifest.num_rows is None else {"rows": str(manifest.num_rows)}
@@ -332,8 +339,8 @@ def replaced_store(catalog: Catalog, id: Id, definition: Definition) -> Store:
     return store
 
 
-def replaced_rows(store: Store, definition: Definition, options: SparkWriteOptions) -> pa.Schema | None:
-    """The columns of a table of which the option replaceWhere replaces some rows; None without this option.
+def replaced_in(store: Store, definition: Definition, options: SparkWriteOptions) -> Snapshot | None:
+    """The table in which the option replaceWhere replaces some rows; None without this option.
 
     Raises InvalidOptionError for what a write of rows cannot change.
     """
@@ -342,7 +349,7 @@ def replaced_rows(store: Store, definition: Definition, options: SparkWriteOptio
     if definition.config:
         what = ", ".join(sorted(definition.config))
         raise InvalidOptionError(f"the option replaceWhere replaces rows and keeps the table, so its properties ({what}) cannot be set")
-    return open_snapshot(store).manifest.schema.to_arrow()
+    return open_snapshot(store)
 
 
 def finish(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> None:
@@ -409,19 +416,31 @@ def rename(catalog: Catalog, id: Id, to: Id) -> None:
 
 def latest_version(catalog: Catalog, id: Id) -> Snapshot:
     """The latest version of a table, or of its branch for `t.branch_x`. Raises InvalidOptionError for `t__tag__x` and `t@v5`."""
+    return _latest_opened(catalog, id).table_for(_TOGETHER)
+
+
+def _latest_opened(catalog: Catalog, id: Id) -> Opened:
     source = opened(catalog, id)
     if any(name in source.options for name in _TRAVEL):
         raise InvalidOptionError(f"{shown(id)} is one version of a table; name the table itself")
-    return source.opened().table_for(", whose tables cannot be changed together")
+    return source.opened()
 
 
 def latest_at(catalog: Catalog, place: Place) -> Snapshot:
     """The latest version of the table at a place, on which a change is based (see `asked`)."""
+    return base_of(catalog, current_at(catalog, place))
+
+
+def base_of(catalog: Catalog, current: Opened) -> Snapshot:
+    """The version of a table on which a change is based. Raises UnsupportedFeatureError for a partitioned namespace."""
+    return catalog.asked.base(current.table_for(_TOGETHER))
+
+
+def current_at(catalog: Catalog, place: Place) -> Opened:
+    """The latest version of the table, or of the partitioned namespace, at a place."""
     if "id" in place:
-        latest = latest_version(catalog, place["id"])
-    else:
-        latest = open_version(parse_options(ReadOptions, of_user(place["options"]))).table_for("; use lance_spark.namespace")
-    return catalog.asked.base(latest)
+        return _latest_opened(catalog, place["id"])
+    return open_version(parse_options(ReadOptions, of_user(place["options"])))
 
 
 def _at(catalog: Catalog, location: str | None) -> Snapshot | None:

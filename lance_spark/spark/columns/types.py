@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -23,12 +24,14 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.columns.field_metadata import PLAIN, kept, shown, string_type
 from lance_spark.spark.workers.version import SPARK_VERSION
+from lance_spark.table.write.nullability import loosened
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"
 _ROW_COLUMNS = {f.name: f.name in ("_rowid", "_rowaddr") for f in ROW_COLUMNS}
 """Columns that are not stored in files, and whether they are never null. Unsigned in Lance, but long in Spark, as in the JVM connector."""
 
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _LEAVE_OUT = "leave it out by naming the other columns in the `columns` option"
 
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
@@ -120,7 +123,9 @@ def _spark_type(f: pa.Field, path: str, metadata: Mapping[bytes, bytes] | None, 
         return st.TimestampNTZType() if t.tz is None else st.TimestampType()
     if pa.types.is_decimal(t):
         if t.precision > 38 or not 0 <= t.scale <= t.precision:
-            raise UnsupportedFeatureError(f"column {path!r}: {t} has more than the 38 digits of Spark's decimals; {_LEAVE_OUT}")
+            raise UnsupportedFeatureError(
+                f"column {path!r}: {t} has more than the 38 digits of Spark's decimals; {_LEAVE_OUT}, or read it as Arrow with Dataset"
+            )
         return st.DecimalType(t.precision, t.scale)
     if pa.types.is_time(t):
         return _time_type(t, path)
@@ -173,6 +178,11 @@ def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
     if unused:
         raise InvalidOptionError(f"option '{min(unused)}.{FIXED_SIZE}' does not refer to an array column of the data")
     return out
+
+
+def inferred(schema: st.StructType, sizes: Mapping[str, int] = NO_SIZES) -> pa.Schema:
+    """As `stored`, for columns that a DataFrame adds to a table: they are nullable (see `table.write.nullability`)."""
+    return loosened(stored(schema, sizes))
 
 
 @dataclass(frozen=True)

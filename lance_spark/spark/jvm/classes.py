@@ -8,6 +8,7 @@ processes that make the same one at the same time replace it by an equal one. Ke
 from __future__ import annotations
 
 import hashlib
+import importlib.resources
 import logging
 import os
 import uuid
@@ -37,13 +38,28 @@ def digest_of(sources: Mapping[str, str]) -> str:
 
 
 def packaged(sources: Mapping[str, str]) -> Path | None:
-    """The wheel's jar, if it was made of these sources."""
+    """The wheel's jar, if it was made of these sources. A copy of it, if the package is in a zip file."""
+    found = PACKAGED if PACKAGED.exists() else _unpacked()
+    if found is None:
+        return None
     try:
-        with zipfile.ZipFile(PACKAGED) as jar:
+        with zipfile.ZipFile(found) as jar:
             made_of = jar.read(DIGEST).decode("ascii", "replace")
-            return PACKAGED if made_of == digest_of(sources) and jar.testzip() is None else None
+            return found if made_of == digest_of(sources) and jar.testzip() is None else None
     except (KeyError, *_UNREADABLE):
         return None
+
+
+def _unpacked() -> Path | None:
+    """A copy of the jar that the zip file of --py-files has, which is kept as compiled classes are; None if there is none."""
+    zipped = importlib.resources.files(__package__) / PACKAGED.name
+    if not zipped.is_file():
+        return None
+    content = zipped.read_bytes()
+    jar = jar_of([content], "packaged")
+    if jar is not None and not is_whole(jar):
+        keep(jar, lambda path: Path(path).write_bytes(content))
+    return jar
 
 
 def folder() -> Path | None:
@@ -54,10 +70,10 @@ def folder() -> Path | None:
     return writable(user_folders())
 
 
-def jar_of(parts: Iterable[bytes]) -> Path | None:
+def jar_of(parts: Iterable[bytes], kind: str = "planner") -> Path | None:
     """The jar of the classes that these parts determine, which need not exist; None if nothing can be kept."""
     place = folder()
-    return None if place is None else place / f"planner-{_digest(parts)[:32]}.jar"
+    return None if place is None else place / f"{kind}-{_digest(parts)[:32]}.jar"
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -77,7 +93,7 @@ def is_whole(jar: Path) -> bool:
 
 
 def keep(jar: Path, write: Callable[[str], object]) -> None:
-    """Make the jar, which `write` writes to a path, and remove those that have not been made or used for longest."""
+    """Make the jar, which `write` writes to a path, and remove those of its kind that have not been made or used for longest."""
     temporary = jar.with_name(f".{jar.name}.{uuid.uuid4().hex}.tmp")
     try:
         try:
@@ -85,7 +101,7 @@ def keep(jar: Path, write: Callable[[str], object]) -> None:
             os.replace(temporary, jar)
         finally:
             temporary.unlink(missing_ok=True)
-        by_age = sorted(jar.parent.glob("planner-*.jar"), key=lambda kept: kept.stat().st_mtime, reverse=True)
+        by_age = sorted(jar.parent.glob(f"{jar.name.partition('-')[0]}-*.jar"), key=lambda kept: kept.stat().st_mtime, reverse=True)
         for old in by_age[_KEPT:]:
             old.unlink(missing_ok=True)
     except (OSError, Py4JError) as e:

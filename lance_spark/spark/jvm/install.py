@@ -9,14 +9,13 @@ queries read whole tables.
 
 from __future__ import annotations
 
-import importlib.resources
 import logging
 import re
 import weakref
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +26,43 @@ from pyspark.sql import SparkSession
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.jvm.classes import digest_of, is_whole, jar_of, keep, packaged
+from lance_spark.spark.jvm.features import absent, sources
 from lance_spark.spark.jvm.reason import reason
 from lance_spark.spark.jvm.warning import warn
 from lance_spark.spark.protocol import check_protocol
+from lance_spark.spark.workers.worker_python import source_function
 
 _PLANNER = "lancespark.LancePlanner"
 _EXTENSIONS = f"{_PLANNER}$Extensions"
+_SOURCES = "lancespark.source.SessionSource"
 _PROTOCOL = "lancespark.protocol.Protocol"
 _GUARD = "lancespark.core.ReplaceGuard"
 _LAST_CHANGE = "lancespark.table.LastChange"
 _SESSION_TABLES = "lancespark.session_catalog.SessionTables"
 _CATALOG_INSTALL = "lancespark.catalog.CatalogInstall"
 _FEATURES = "lancespark.core.Features"
-_SELF_CONTAINED = tuple(f"lancespark/core/{name}.java" for name in ("Feature", "Features", "ReplaceGuard"))
+_SELF_CONTAINED = tuple(
+    f"lancespark/core/{name}.java" for name in ("Feature", "FeatureLines", "Features", "ReplaceGuard", "ReplacesAtOnce")
+)
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = "lancespark.core.CompiledClasses"
 _BUILD = "spark-version-info.properties"
 """Spark's own file about its build: version, revision and time."""
-_SINCE = {"changelog": (4, 2), "nearest": (4, 2)}
-"""The versions of Spark that have the interfaces of a feature."""
 _VERSIONS = re.compile(r"4\.[0-3]\.\d+")
 """The versions of Spark for which the wheel's classes are tested. A vendor's build has other text after its numbers."""
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
 
-def install(spark: SparkSession) -> None:
+def install(spark: SparkSession) -> bool:
     """Install the rules into `spark` unless they are installed. If that is impossible, log one warning per process.
 
-    It works in new sessions and in those that have run queries.
+    It works in new sessions and in those that have run queries. Returns True if the session has its data source, too.
     """
     if reason := _why_not(spark):
         warn(reason)
+        return False
+    return _has_source(spark)
 
 
 def _why_not(spark: SparkSession) -> str:
@@ -72,17 +76,32 @@ def _why_not(spark: SparkSession) -> str:
 
 
 def _install(spark: SparkSession) -> None:
-    gateway: Any = spark.sparkContext._gateway
+    installed = _installed(spark)
     session: Any = spark._jsparkSession
+    # This must come first: other calls build the session's planner, which reads the extensions when it is built.
+    installed.extensions.apply(session.extensions())
+    installed.extensions.addTo(session)
+
+
+def _has_source(spark: SparkSession) -> bool:
+    """Register the data source unless the session has it. False if only Spark's own way is left."""
+    sources = _installed(spark).sources
+    try:
+        is_there = sources.isRegistered(spark._jsparkSession)
+        return bool(is_there or sources.register(spark._jsparkSession, source_function(spark.sparkContext)))
+    except Py4JError as e:
+        _LOG.debug("Spark itself registers the data source: %s", e)
+        return False
+
+
+def _installed(spark: SparkSession) -> _Installed:
+    gateway: Any = spark.sparkContext._gateway
     if gateway not in _extensions:
         loader = _loader(spark)
         if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
             _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
-        _extensions[gateway] = _new(spark, loader, _EXTENSIONS)
-    extensions = _extensions[gateway]
-    # This must come first: other calls build the session's planner, which reads the extensions when it is built.
-    extensions.apply(session.extensions())
-    extensions.addTo(session)
+        _extensions[gateway] = _Installed(_new(spark, loader, _EXTENSIONS), _new(spark, loader, _SOURCES))
+    return _extensions[gateway]
 
 
 def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
@@ -147,8 +166,17 @@ def _made(gateway: Any, loader: Any, name: str) -> Any:
 _lists: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The lists of internals for each JVM where they were needed. py4j takes classes of one name for one class, so there must be only one."""
 
-_extensions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""What installs the rules, for each JVM: every verb of LanceTable begins with it, and each call of a JVM takes time."""
+
+@dataclass(frozen=True)
+class _Installed:
+    """Objects of the planner's classes: what installs the rules, and what registers the data source."""
+
+    extensions: Any
+    sources: Any
+
+
+_extensions: weakref.WeakKeyDictionary[Any, _Installed] = weakref.WeakKeyDictionary()
+"""The objects for each JVM: every verb of LanceTable begins with it, and each call of a JVM takes time."""
 
 _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The class loader of the compiled classes for each JVM, so that every `install` uses the same classes."""
@@ -235,13 +263,7 @@ def _has_unknown_features(gateway: Any, context: Any, jar: Path) -> bool:
     places = gateway.new_array(gateway.jvm.java.net.URL, 1)
     places[0] = _url(gateway, jar)
     features = _made(gateway, gateway.jvm.java.net.URLClassLoader(places, context), _FEATURES)
-    return any(features.missing(name, context) for name in features.names() if name not in _absent())
-
-
-def _absent() -> list[str]:
-    """The features of newer versions of Spark than this one."""
-    own = tuple(map(int, pyspark.__version__.split(".")[:2]))
-    return [name for name, version in _SINCE.items() if own < version]
+    return any(features.missing(name, context) for name in features.names() if name not in absent())
 
 
 def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
@@ -252,42 +274,10 @@ def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
     yield digest_of(sources()).encode()
 
 
-FEATURE_PACKAGES = (
-    "conditions", "resolution", "row_level", "session_catalog", "functions", "text", "search", "nearest", "catalog", "statements",
-    "changelog", "planning", "columnar",
-)  # fmt: skip
-"""The packages below `lancespark` that a feature has for itself. The feature of the other packages, "scan", is what all others need."""
-
-_OUTSIDE = {"LanceCatalog.java": "catalog", "ChangelogCatalog.java": "changelog", "metrics": "columnar"}
-"""What a feature has outside of its package: the names that users and history servers know, in the package `lancespark`."""
-
-
-def feature_of(path: str) -> str:
-    """The feature of a source or of a class file, by its path: lancespark/conditions/ExtraConditions.java -> conditions."""
-    _, _, below = path.partition("/")
-    first = below.partition("/")[0].replace(".class", ".java")
-    return first if first in FEATURE_PACKAGES else _OUTSIDE.get(first, "scan")
-
-
-def sources(without: Collection[str] = ()) -> dict[str, str]:
-    """The planner's Java sources by path, such as lancespark/core/Session.java, except those of the features `without`."""
-    root = importlib.resources.files(__package__)
-    texts = {path: file.read_text(encoding="ascii") for path, file in _java_files(root, "")}
-    return {path: text for path, text in texts.items() if feature_of(path) not in without}
-
-
-def _java_files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _java_files(entry, f"{path}{entry.name}/")
-        elif entry.name.endswith(".java"):
-            yield path + entry.name, entry
-
-
 def _compile_known(gateway: Any, context: Any) -> Any:
     """`_compile` the sources, without those of the features for which Spark lacks something."""
     try:
-        return _compile(gateway, context, sources(_absent()))
+        return _compile(gateway, context, sources(absent()))
     except Py4JJavaError:
         features = _features(gateway, context)
         unknown = [name for name in features.names() if features.missing(name, context)]

@@ -181,7 +181,7 @@ class ReadOptions(Place):
     allow_other_stores: bool = option(
         False,
         "flag",
-        "`true` permits reading base paths and blob URIs in other stores or buckets than the table's.",
+        "`true` permits base paths and blob URIs in other stores or buckets than the table's, in reads and writes.",
         use=("place", "how"),
     )
     verify_checksums: bool = option(

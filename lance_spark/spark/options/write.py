@@ -77,6 +77,7 @@ class SparkWriteOptions(Place):
             options.values,
             storage_options=options.storage,
             column_options=options.columns,
+            allow_other_stores=options.values.get("allow_other_stores", False),
         )
         return made(
             cls,

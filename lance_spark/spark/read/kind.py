@@ -6,7 +6,7 @@ Each kind is a file beside this one, and `kinds` says which of them the options 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -31,14 +31,38 @@ from lance_spark.table.versions.write_ahead_log import has_log
 class Abilities:
     """What Spark's planner may ask of a read, besides some of its columns (see `Request`).
 
-    `found`: the driver may find the rows while it plans.
+    The classes in the JVM ask for them by their names: `source.can("filter")`.
     """
 
     filter: bool = False
+    """It leaves out rows for which conditions are not true. `limit`, `top` and `aggregates` may then come after these."""
     limit: bool = False
+    exact_limit: bool = False
+    """Without conditions, the tasks together return no more rows than the limit."""
+    top: bool = False
     aggregates: bool = False
-    join: bool = False
+    count: bool = False
+    """Planning counts the rows, if there are no conditions."""
     found: bool = False
+    """The driver may find the rows while it plans."""
+    is_filtered: bool = False
+    """The options have a condition, for which planning may use indexes."""
+    has_log: bool = False
+    """Its tasks tell how many rows are from a write-ahead log."""
+    has_tables: bool = False
+    """Its tasks tell how many of the tables of a namespace they read."""
+    unjoined: str = "the options of the table choose rows by more than a condition"
+    """Why no join by nearness finds its rows; "" if one does."""
+
+    @property
+    def join(self) -> bool:
+        """Whether a join by nearness finds its rows."""
+        return not self.unjoined
+
+    @property
+    def names(self) -> str:
+        """Those that the read has, with spaces between."""
+        return " ".join(f.name for f in fields(self) if getattr(self, f.name) is True)
 
 
 COLUMNS_ONLY = Abilities()

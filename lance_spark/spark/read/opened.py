@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
-from lance_spark.spark.protocol import PARTITIONED, Source
+from lance_spark.spark.protocol import Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -36,13 +36,20 @@ class Opened(Protocol):
     def identity(self) -> str:
         """What distinguishes it from others of this version at the same place; see `table.versions.identity`."""
 
+    def header(self, abilities: str, unjoined: str) -> Source:
+        """What the JVM knows of a source that has opened it, and whose read has these abilities."""
+
     @property
-    def header(self) -> Source:
-        """What the JVM knows of a source that has opened it."""
+    def has_log(self) -> bool:
+        """Whether rows of a write-ahead log are read, too: only tasks know how many."""
 
     @property
     def num_fragments(self) -> int | None:
         """The number of fragments; None if only tasks find them."""
+
+    @property
+    def numbered(self) -> Snapshot:
+        """The table with the number of the version: that of a namespace is `__manifest`."""
 
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         """What opens the same version again, in another process; the flag says that it is for a search."""
@@ -67,14 +74,20 @@ class OpenedTable:
     def identity(self) -> str:
         return self.shape.identity
 
+    def header(self, abilities: str, unjoined: str) -> Source:
+        return Source(self.shape.version, self.identity, abilities, unjoined)
+
     @property
-    def header(self) -> Source:
-        reads_log = self.shape.mem_wal == "merged" and has_log(self.shape.manifest)
-        return Source(self.shape.version, self.identity, "table", int(reads_log))
+    def has_log(self) -> bool:
+        return self.shape.mem_wal == "merged" and has_log(self.shape.manifest)
 
     @property
     def num_fragments(self) -> int | None:
         return None if has_log(self.shape.manifest) else len(self.shape.manifest.lazy_fragments)
+
+    @property
+    def numbered(self) -> Snapshot:
+        return self.shape
 
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         return partial(_table_again, self.shape.store, self.shape.version, self.identity)
@@ -100,11 +113,10 @@ class OpenedNamespace:
 
     version: PartitionedVersion
     num_fragments = None
+    has_log = False
 
-    @property
-    def header(self) -> Source:
-        # A row-level command, and a write by a view, refer to the version of a table.
-        return Source(0, "", PARTITIONED, 0)
+    def header(self, abilities: str, unjoined: str) -> Source:
+        return Source(self.version.version, self.identity, abilities, unjoined)
 
     @property
     def shape(self) -> Snapshot:
@@ -114,13 +126,18 @@ class OpenedNamespace:
     def identity(self) -> str:
         return self.version.identity
 
+    @property
+    def numbered(self) -> Snapshot:
+        assert self.version.manifest.snapshot is not None, "a namespace has a version"
+        return self.version.manifest.snapshot
+
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         return partial(_namespace_again, self.version.root, self.version.version, self.identity)
 
     def check(self, plan: ScanPlan) -> None:
-        from lance_spark.namespace.partitioned.scan import check_no_row_columns
+        from lance_spark.namespace.partitioned.scan import check_row_columns
 
-        check_no_row_columns(plan, self.version)
+        check_row_columns(plan, self.version)
 
     def tasks(self, plan: ScanPlan, with_log: bool = True) -> Tasks:
         from lance_spark.namespace.partitioned.scan import plan_partitioned
@@ -165,14 +182,16 @@ def _namespace_again(store: Store, version: int, identity: str, options: ReadOpt
 
 def open_version(options: ReadOptions, identity: str = "") -> Opened:
     """Open the version of a table or of a partitioned namespace that the options choose; a table's had this `identity`, if it is given."""
-    store = store_of(options)
+    store, feed = store_of(options), options.feed
+    version = feed.ending_version if feed.changes else options.version
+    timestamp = feed.ending_timestamp if feed.changes else options.timestamp
     try:
         snapshot = open_snapshot(
             store,
-            version=options.feed.ending_version if options.feed.changes else options.version,
+            version=version,
             tag=options.tag,
             branch=options.branch,
-            timestamp=options.feed.ending_timestamp if options.feed.changes else options.timestamp,
+            timestamp=timestamp,
             allow_other_stores=options.allow_other_stores,
             identity=identity,
         )
@@ -180,11 +199,13 @@ def open_version(options: ReadOptions, identity: str = "") -> Opened:
         from lance_spark.namespace.partitioned.root import open_partitioned, with_flags
 
         # A tag is looked for before the versions are.
-        found = open_partitioned(store, options.version, options.timestamp)
+        found = open_partitioned(store, version, timestamp)
         if found is None:
             raise
         if options.tag is not None or options.branch is not None:
             what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
             raise InvalidOptionError(f"{store.uri} {what}") from None
+        if identity and version is not None:
+            check_identity(found, identity)
         return OpenedNamespace(with_flags(found, options.allow_other_stores, options.verify_checksums))
     return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums, mem_wal=options.mem_wal))

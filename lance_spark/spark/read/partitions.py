@@ -15,4 +15,5 @@ class PartitionsRead(RowsRead):
 
     @property
     def abilities(self) -> Abilities:
-        return replace(super().abilities, join=False)
+        unjoined = "the table is a partitioned namespace; join its tables"
+        return replace(super().abilities, has_tables=True, unjoined=unjoined)

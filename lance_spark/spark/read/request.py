@@ -69,6 +69,7 @@ class Request:
         asked = {
             "filter": bool(self.filter),
             "limit": self.limit is not None,
+            "top": bool(self.top),
             "aggregates": self.is_aggregated,
             "join": self.join is not None,
             "found": self.results is not None,

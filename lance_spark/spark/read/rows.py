@@ -12,7 +12,7 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.spark.columns.batches import Conversion
 from lance_spark.spark.columns.types import promised, to_spark
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.read.kind import Abilities, check_ids, only, plan_of, shown
+from lance_spark.spark.read.kind import COLUMNS_ONLY, Abilities, check_ids, only, plan_of, shown
 from lance_spark.spark.read.opened import Opened
 from lance_spark.spark.read.reader import LanceReader, Parts, Returned
 from lance_spark.spark.read.request import Request
@@ -32,8 +32,26 @@ class RowsRead:
     def abilities(self) -> Abilities:
         # What Spark pushes down would come before the limit of the options.
         if self.options.limit is not None:
-            return Abilities(join=True)
-        return Abilities(filter=True, limit=True, aggregates=True, join=True)
+            return COLUMNS_ONLY
+        has_log = self.opened.has_log
+        return Abilities(
+            filter=True,
+            limit=True,
+            exact_limit=not has_log,
+            top=True,
+            aggregates=True,
+            count=not has_log,
+            is_filtered=self.options.filter is not None,
+            has_log=has_log,
+            unjoined=self._unjoined(),
+        )
+
+    def _unjoined(self) -> str:
+        if self.opened.shape.version == 0:
+            return "the table has no version yet"
+        if self.opened.has_log:
+            return "rows of the table are in its write-ahead log; merge them, or leave them out by mem_wal=base"
+        return ""
 
     def columns(self) -> pa.Schema:
         snapshot = self.opened.shape

@@ -19,13 +19,14 @@ from pyspark.sql.types import StructType
 from lance_spark.spark.columns.batches import Conversion
 from lance_spark.spark.columns.types import promised
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.read.changes import ADDED, ChangesRead
+from lance_spark.spark.read.changes import ADDED
 from lance_spark.spark.read.kind import plan_of, selected, shown
 from lance_spark.spark.read.opened import Opened
 from lance_spark.spark.read.reader import LancePartition
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.table.feed.changes import Changes
 from lance_spark.table.feed.offset import Offset
+from lance_spark.table.feed.request import feed
 from lance_spark.table.feed.stream import TableStream
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def stream_reader(opened: Opened, options: ReadOptions, schema: StructType) -> L
     options.check_stream()
     snapshot = opened.table_for("; read streams of its tables")
     if options.feed.changes:
-        found = ChangesRead(opened, options).changes(snapshot.version)
+        found = feed(snapshot, plan_of(opened, options), options.filter, snapshot.version, options.feed)
         own = shown(found.fields)
     else:
         plan = plan_of(opened, options)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AddingAccumulatorParam
-from pyspark.sql.datasource import WriterCommitMessage
 
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.spark.protocol import ACCUMULATOR, Headed, Read, Written
+from lance_spark.spark.protocol import ACCUMULATOR, Read, Written
 from lance_spark.storage.waiting import waited
 from lance_spark.table.scan.cost import Cost
 
@@ -25,17 +23,6 @@ def report(cost: Cost) -> None:
     sizes = cost.rows, cost.counts.bytes_read, cost.bytes, cost.counts.pages_read, cost.pages
     read = Read(*sizes, _nanoseconds(cost.waiting), _nanoseconds(cost.decoding), cost.log_rows)
     Accumulator(ACCUMULATOR, read.frame(), AddingAccumulatorParam(b""))  # type: ignore[type-var]
-
-
-@dataclass
-class TaskMessage(Headed, WriterCommitMessage):
-    """The commit message of a task, with what it has written."""
-
-    report: Written
-
-    def header(self) -> Written:
-        """What the task has written."""
-        return self.report
 
 
 class WriteClock:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import logging
 import os
+import site
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext, SparkFiles
+from pyspark.core.rdd import _prepare_for_python_RDD
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
@@ -37,6 +41,8 @@ print("%d.%d" % sys.version_info[:2], *filter(missing, sys.argv[1:]))
 """
 _SOURCE = "org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource"
 _LOG = logging.getLogger("lance_spark")
+_PICKLED_SOURCE = b"clance_spark.spark.source\nLanceDataSource\n."
+"""The class of the data source as a pickle, which is only its name. To import it takes the driver longer than the rest of `enable`."""
 _fit: set[str] = set()
 """The executables that have been tried, and have what workers need."""
 
@@ -90,6 +96,21 @@ def _fault(context: SparkContext, python: str) -> str | None:
         return f"does not find {', '.join(missing)}"
     _fit.add(python)
     return None
+
+
+def source_function(context: SparkContext) -> Any:
+    """The data source as a function of Python, as Spark keeps registered ones. A java object."""
+    _nothing, broadcasts, environment, files = _prepare_for_python_RDD(context, None)
+    jvm: Any = context._jvm
+    pickled, needed = bytearray(_PICKLED_SOURCE), [] if _is_installed() else files
+    accumulator = context._javaAccumulator
+    return jvm.SimplePythonFunction(pickled, environment, needed, context.pythonExec, context.pythonVer, broadcasts, accumulator)
+
+
+def _is_installed() -> bool:
+    """True if a Python finds this package without the files of the session, so that its processes need not read those."""
+    here = str(Path(__file__).parents[3])
+    return here in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages())
 
 
 def register(spark: SparkSession, source: type[DataSource]) -> None:

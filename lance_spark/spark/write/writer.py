@@ -1,188 +1,190 @@
-"""Writing a table from Spark: executors write data files, and the driver commits all of them in one version, or none."""
+"""What Spark writes, and the only writer that it gets.
+
+A write is a value (`Write`): it knows what its tasks do with rows, and what its commit does with
+what they return. Each kind is a file beside this one, and `kinds` says which of them is meant.
+`LanceWriter` runs them: tasks write files, and the driver commits all of them, or none.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_failure, on_refusal
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.errors import LanceError, TableNotFoundError, on_failure, on_refusal
 from lance_spark.metadata.transaction_ids import ids_of
-from lance_spark.predicate import Predicate, parse
-from lance_spark.schema.declared_types import DECLARED
-from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.again import Job, JobWriter
-from lance_spark.spark.columns.types import stored
-from lance_spark.spark.options.write import SparkWriteOptions
-from lance_spark.spark.protocol import DECLARED_COLUMN, FewRows, Writer
+from lance_spark.spark.protocol import FewRows, Headed, Writer, Written
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
-from lance_spark.spark.workers.metrics import TaskMessage, WriteClock
+from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.storage.store import Store
-from lance_spark.table.changes.replace_where import replace_where
-from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write import write
+from lance_spark.table.commit.asked_again import landed
+from lance_spark.table.versions.snapshot import latest_version
 from lance_spark.table.write.defaults import MACHINE
-from lance_spark.table.write.nullability import loosened
 from lance_spark.table.write.rules import Rules
-from lance_spark.table.write.target import Mode, WriteTarget
+from lance_spark.table.write.target import WriteTarget
+from lance_spark.table.write.write import discard_job
 
-STOPPED_AFTER_S = 5.0
-"""Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
+Part = TypeVar("Part")
+"""What a task hands to the commit."""
+Batches = Iterator[pa.RecordBatch]
+Messages = Sequence[WriterCommitMessage | None]
+"""Those of all tasks; None: the task has failed, or it was stopped."""
+
 _ZONE = "spark.sql.session.timeZone"
+STOPPED_AFTER_S = 5.0
+"""Time until Spark has killed the workers of a failed job.
+
+It checks every 2 s, and waits `spark.python.task.killTimeout` (2 s).
+"""
 
 
 @dataclass
-class LanceCommitMessage(TaskMessage):
-    """The fragments that a task has written."""
+class TaskMessage(Headed, WriterCommitMessage, Generic[Part]):
+    """The commit message of a task: what the commit gets, and the figures that the JVM shows."""
 
-    fragments: tuple[Fragment, ...]
+    report: Written
+    part: Part
+
+    def header(self) -> Written:
+        """What the task has written."""
+        return self.report
 
 
-class LanceWriter(JobWriter):
-    """Writes a DataFrame to a table. Created on the driver, and pickled for the tasks and for the process that commits."""
+@dataclass(frozen=True)
+class Job:
+    """A write by tasks to what is at `store`, after the version `since`.
 
-    def __init__(
-        self,
-        place: str | Store | Snapshot,
-        schema: StructType,
-        overwrite: bool,
-        options: SparkWriteOptions,
-        there: pa.Schema | None = None,
-        replaced: Predicate | None = None,
-    ) -> None:
-        """`place` is that of `begin_write`. `there` is the schema of the existing table, if any.
+    The ids of its transactions are those of `request`. `discard` deletes the files of all tasks,
+    also of those that have returned nothing, but those that a version refers to.
+    """
 
-        Columns are nullable, except those of a primary key, and those that are not nullable in the existing table. Overwriting keeps CHAR
-        and so on. A statement that replaces a table of the session catalog has declared all columns anew.
-        The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too,
-        also those of a new table.
-        """
-        if overwrite and options.write_mode == "create":
-            raise InvalidOptionError("the option write_mode=create requires Spark's mode append, not overwrite")
-        if options.replaceWhere is not None and not overwrite:
-            raise InvalidOptionError("the option replaceWhere requires Spark's mode overwrite")
-        if options.replaceWhere is not None and there is not None:
-            for name, given in (("mergeSchema", options.write.merge_schema), ("overwriteSchema", options.write.overwrite_schema)):
-                if name in options.given and given:
-                    advice = "add columns with ALTER TABLE, or addColumns, before"
-                    raise InvalidOptionError(f"replaceWhere keeps the columns of the table, so {name}=true does not apply; {advice}")
-        if options.partitionOverwriteMode == "dynamic":
-            raise UnsupportedFeatureError(
-                "partitionOverwriteMode=dynamic, and overwritePartitions(), require a partitioned namespace; use replaceWhere for a table, "
-                "or INSERT OVERWRITE without it to replace all rows"
-            )
-        new = stored(schema, options.sizes)
-        self._replaced, allowed = replaced, None
-        if options.replaceWhere is not None:
-            allowed = parse(options.replaceWhere, from_arrow(new if there is None else there), None)
-            if there is not None:
-                self._replaced, overwrite = allowed, False
-        mode: Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
-        declared = {f.name for f in schema.fields if DECLARED_COLUMN in f.metadata}
-        replaces_columns = overwrite and "overwriteSchema" not in options.given
-        new = loosened(new, None if replaces_columns and declared else there, declared=declared)
-        if replaces_columns and there is not None and not declared:
-            new = pa.schema(_as_declared(list(new), list(there)))
-        target = write.begin_write(place, new, mode, options.write)
-        self._target = replace(target, rules=replace(target.rules, within=allowed))
-        # Few rows are written without a task, and only tasks know the time zone of the session.
-        self.few = Writer.NONE if target.rules.needs_zone else Writer.ROWS
+    store: Store
+    since: int
+    request: str
+    discard: Callable[[], object]
+
+    @classmethod
+    def of(cls, target: WriteTarget, request: str) -> Job:
+        """A write to a table."""
+        return cls(target.store, target.read_version, request, partial(discard_job, target))
+
+    def is_committed(self) -> bool:
+        """Whether a version is that of the job."""
+        try:
+            latest, _ = latest_version(self.store)
+        except TableNotFoundError:
+            return False
+        return bool(landed(self.store, self.request, range(self.since + 1, latest + 1)))
+
+
+class Write(ABC, Generic[Part]):
+    """What is written. It is made on the driver, and pickled for the tasks and for the commit.
+
+    So it must be small: tasks open the table themselves.
+    """
+
+    job: Job
 
     @property
-    def job(self) -> Job:
-        """What is written, for a commit that is asked again."""
-        return Job(self._target.store, self._target.read_version, self._target.job)
+    def few(self) -> int:
+        """Which rows of tasks that have few the commit writes (see `protocol.Writer`)."""
+        return Writer.NONE
 
-    def numbered(self, app: str, number: int, properties: Mapping[str, str]) -> LanceWriter:
-        """This writer for the write `number` of `app`, or of the user's own txnAppId, with these properties in the transaction."""
-        options = self._target.options
-        app = app if options.txn_app_id is None else options.txn_app_id
-        noted = replace(options, txn_app_id=app, txn_version=number, properties={**options.properties, **properties})
-        other = LanceWriter.__new__(LanceWriter)
-        other.__dict__ = {**self.__dict__, "_target": replace(self._target, options=noted)}
-        return other
+    @abstractmethod
+    def write(self, rows: Batches, clock: WriteClock, task: int) -> TaskMessage[Part]:
+        """Write the rows of the task with this number to files that no version refers to yet.
+
+        If this fails, they are deleted.
+        """
+
+    @abstractmethod
+    def commit(self, parts: Sequence[Part]) -> None:
+        """Make what the tasks have written part of the table, in one version or not at all."""
+
+    def discard_refused(self) -> None:
+        """Delete the files after `commit` has raised that nothing was committed."""
+        self.job.discard()
+
+
+class LanceWriter(Headed, DataSourceArrowWriter):
+    """Runs a write: its tasks in workers, its commit in another process."""
+
+    def __init__(self, written: Write[Any], is_again: bool = False) -> None:
+        """With `is_again`, another process may have committed."""
+        self._write = written
+        self._is_again = is_again
+
+    def header(self) -> Writer:
+        """What the JVM knows of the writer."""
+        return Writer(self._write.few)
+
+    def again(self) -> LanceWriter:
+        """The writer that commits unless another process has done it."""
+        return LanceWriter(self._write, is_again=True)
 
     @brief_errors()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
-        """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
+    def write(self, iterator: Batches) -> TaskMessage[Any]:
+        """Write a task's rows."""
         start_task()
         clock = WriteClock()
-        fragments = write.write_fragments(replace(self._target, rules=of_session(self._target.rules)), clock.rows(iterator))
-        return LanceCommitMessage(clock.report(fragments), fragments)
+        return self._write.write(clock.rows(iterator), clock, _partition())
 
     @brief_errors()
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""
+    def commit(self, messages: Messages) -> None:
+        """Commit what all tasks have written.
+
+        After an error their files are deleted, unless the version may exist.
+        """
         start_planning()
+        job = self._write.job
+        if self._is_again and job.is_committed():
+            return
+        if missing := messages.count(None):
+            found = f"{missing} of {len(messages)} tasks returned no commit message"
+            raise LanceError(f"{found}; nothing is committed: run the write again")
+        with on_failure(job.discard):
+            parts = list(self._parts(messages))
+        with ids_of(job.request), on_refusal(self._write.discard_refused):
+            self._write.commit(parts)
+
+    def _parts(self, messages: Messages) -> Iterator[Any]:
+        """What the tasks have written, in their order; few rows of a task are written here."""
+        for task, message in enumerate(messages):
+            if isinstance(message, TaskMessage):
+                yield message.part
+            elif isinstance(message, FewRows) and message.rows:
+                yield self._write.write(pa.ipc.open_stream(message.rows), WriteClock(), task).part
+
+    def abort(self, messages: Messages) -> None:
+        """Delete the files of all tasks, also of those that still run after another one has failed.
+
+        Spark also calls this after a failed commit. Then every task has a message, and `commit` has
+        handled the files. They stay here: another process does not know what a version refers to.
+        """
         if None in messages:
-            raise no_message(messages.count(None), len(messages))
-        fragments = self._fragments(messages)
-        with ids_of(self.job.request), on_refusal(lambda: write.discard(self._target, fragments)):
-            if self._replaced is not None:
-                replace_where(self._target, self._replaced, fragments)
-            else:
-                write.commit_write(self._target, fragments)
+            self._write.job.discard()
+        if messages.count(None) > 1:
+            time.sleep(STOPPED_AFTER_S)
+            self._write.job.discard()
 
-    def _fragments(self, messages: Sequence[WriterCommitMessage | None]) -> list[Fragment]:
-        """The fragments of all tasks, in order. Those of few rows are written here; if this fails, the files of all tasks are deleted."""
-        fragments = {i: m.fragments for i, m in enumerate(messages) if isinstance(m, LanceCommitMessage)}
-        with on_failure(lambda: write.discard(self._target, [f for some in fragments.values() for f in some])):
-            for i, message in enumerate(messages):
-                if isinstance(message, FewRows) and message.rows:
-                    fragments[i] = write.write_fragments(self._target, pa.ipc.open_stream(message.rows))
-        return [fragment for i in sorted(fragments) for fragment in fragments[i]]
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete the files of all tasks; see `abort_job`."""
-        abort_job(self._target, messages)
+def _partition() -> int:
+    """The number of the partition of this task; 0 outside of tasks."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def of_session(rules: Rules) -> Rules:
-    """The rules in a task of a session, whose time zone defaults such as current_date() depend on."""
+    """The rules in a task, for whose session defaults such as current_date() are evaluated."""
     if not rules.needs_zone:
         return rules
     context = TaskContext.get()
     zone = None if context is None else context.getLocalProperty(_ZONE)
     return rules.in_zone(zone or MACHINE)
-
-
-def abort_job(target: WriteTarget, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Delete the files of all tasks, including tasks that are still running after another one has failed.
-
-    Spark also calls this after a failed commit. Then every task has a message, and `commit` has already handled the files. This call
-    keeps them, because it runs in another process and does not know whether a version refers to them.
-    """
-    if None in messages:
-        write.discard_job(target)
-    if messages.count(None) > 1:
-        time.sleep(STOPPED_AFTER_S)
-        write.discard_job(target)
-
-
-def no_message(missing: int, tasks: int) -> LanceError:
-    """The error that tasks, which should have written rows, returned nothing."""
-    return LanceError(f"{missing} of {tasks} tasks returned no commit message; nothing was committed: run the write again")
-
-
-def _as_declared(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
-    """Columns of strings with the declared types of old columns of the same name: Spark does not say the length of a CHAR column."""
-    records = {f.name.lower(): f.metadata[DECLARED] for f in old if f.metadata and DECLARED in f.metadata and pa.types.is_string(f.type)}
-    return [
-        f.with_metadata({DECLARED: records[f.name.lower()], **(f.metadata or {})})
-        if f.name.lower() in records and pa.types.is_string(f.type)
-        else f
-        for f in new
-    ]
-
-
-def commit_empty(place: Store, schema: StructType, mode: Mode, options: SparkWriteOptions) -> None:
-    """Create or replace a table by one without rows, in one commit."""
-    if not schema.fields:
-        raise SchemaMismatchError("a table needs at least one column")
-    write.commit_write(write.begin_write(place, stored(schema, options.sizes), mode, options.write), ())

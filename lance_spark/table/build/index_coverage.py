@@ -8,24 +8,23 @@ read, and its files are never changed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from pyroaring import BitMap
 
 from lance_spark._proto import table_pb2 as pb
-from lance_spark.buffers.messages import discard_unknown_fields, parse_message
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, InvalidOperationError, UnsupportedFeatureError
 from lance_spark.index.kinds import FIXED, kind_of
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.schema.schema import Schema
+from lance_spark.table.build.reuse_history import FRAGMENT_REUSE, is_reuse_readable, reuse_history
 
 Indexes = tuple[IndexMetadata, ...]
-ReuseHistory = Sequence[pb.FragmentReuseIndexDetails.Version]
 
-FRAGMENT_REUSE = "__lance_frag_reuse"
 MEM_WAL = "__lance_mem_wal"
 SYSTEM_INDEXES = frozenset({FRAGMENT_REUSE, MEM_WAL})
 
@@ -80,22 +79,6 @@ def with_new_log(indexes: Indexes) -> Indexes:
         return replace(index, details=details.SerializeToString())
 
     return tuple(own(index) if index.name == MEM_WAL else index for index in indexes)
-
-
-def is_reuse_readable(indexes: Indexes) -> bool:
-    """Whether the fragment reuse index, if there is one, is stored in the manifest in a known form."""
-    return reuse_history(indexes) is not None
-
-
-def reuse_history(indexes: Indexes) -> ReuseHistory | None:
-    """The entries of the fragment reuse index, oldest first; None if they cannot be read."""
-    for index in indexes:
-        if index.name == FRAGMENT_REUSE:
-            details = parse_message(pb.FragmentReuseIndexDetails, index.details, "the details of the fragment reuse index")
-            # From version 1 on, the entries are transitions, whose contents are not known here.
-            known = not index.index_version and not discard_unknown_fields(details) and details.HasField("inline")
-            return details.inline.versions if known else None
-    return ()
 
 
 def with_reuse(indexes: Indexes, entry: IndexMetadata) -> Indexes:
@@ -163,7 +146,7 @@ def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes
     """The indexes without the fragments in which fields that they depend on have new values: `changes` is fragment id -> field ids."""
     if any(changes.values()) and not is_reuse_readable(indexes):
         raise UnsupportedFeatureError(
-            "the fragment reuse index is stored in a file or in a newer form; changing values in place is not supported then"
+            "the fragment reuse index is stored in a newer form, or its file cannot be read; changing values in place is not supported then"
         )
     done = []
     for index in indexes:

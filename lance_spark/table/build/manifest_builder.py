@@ -269,6 +269,8 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     if missing := before.keys() - {f.id for f in operation.fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
         raise InvalidOperationError(f"a Merge must keep all fragments, but lacks {sorted(missing)}")
     kept, added = kept_and_new(operation, base)
+    if operation.keeps_values:
+        return _migrated(base, operation, kept, settings)
     new = list(_numbered(base, added))
     next_row_id = base.next_row_id
     if base.has_stable_row_ids:
@@ -283,6 +285,14 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, kept))
     indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in (*kept, *new)])
     return replace(base, schema=operation.schema, fragments=(*kept, *new), indexes=indexes, next_row_id=next_row_id)
+
+
+def _migrated(base: Manifest, operation: Merge, kept: list[Fragment], settings: TableSettings) -> Manifest:
+    """The table with the same values in files of another storage version."""
+    # Readers take an index for out of date if files of its column have changed since its version.
+    indexes = tuple(i if i.name in index_coverage.SYSTEM_INDEXES else replace(i, dataset_version=base.version) for i in base.indexes)
+    data_format = settings.data_format or base.data_format
+    return replace(base, schema=operation.schema, fragments=kept, indexes=indexes, data_format=data_format, dictionaries=b"")
 
 
 def _with_merged_rows(fragment: Fragment, before: Fragment, version: int) -> Fragment:

@@ -30,7 +30,7 @@ from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.nested_fields import Rebuilding
 from lance_spark.table.write.rules import Kind
 from lance_spark.table.write.target import WriteTarget
-from lance_spark.table.write.write import delete_data_files
+from lance_spark.table.write.write import delete_data_files, files_of
 
 _ONE_FILE = 2**62
 """No limit of rows or bytes: the new columns of a fragment are in one file."""
@@ -42,7 +42,7 @@ class ColumnTarget:
 
     `write.schema` has the columns to be written. With `keeps_old`, rows without a new value keep their old value; otherwise they get null.
     If fields in columns are new, `names` are the columns that have their values, by field id: the file has the structs. If fields in
-    columns replace others, `origins` are the ids of those, by the new ids.
+    columns replace others, `origins` are the ids of those, by the new ids. `kind` says which rules the values pass.
     """
 
     write: WriteTarget
@@ -51,6 +51,7 @@ class ColumnTarget:
     verify_checksums: bool = True
     names: Mapping[int, str] = field(default_factory=dict)
     origins: Mapping[int, int] = field(default_factory=dict)
+    kind: Kind = Kind.VALUES
 
     @property
     def columns(self) -> Iterable[str]:
@@ -73,8 +74,8 @@ class ColumnTarget:
 
 
 def column_target(snapshot: Snapshot, write: WriteTarget, keeps_old: bool = False) -> ColumnTarget:
-    """The target for columns of a snapshot."""
-    return ColumnTarget(write.based_on(snapshot), keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
+    """The target for columns of a snapshot. Their files are in the table's own folder, as pylance's."""
+    return ColumnTarget(replace(write, bases=()).based_on(snapshot), keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> li
 
     def undo() -> None:
         open_files = () if writer is None else writer.abort()
-        delete_data_files(target.write, [c.file.path for c in done] + [f.path for fragment in open_files for f in fragment.files])
+        delete_data_files(target.write, [*(c.file for c in done), *files_of(open_files)])
 
     with on_failure(undo):
         for fragment_id, offsets, values in _pieces(batches):
@@ -106,6 +107,11 @@ def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> li
                 writer = _ColumnFileWriter(target, fragment_id)
             writer.write(offsets, values)
         return done if writer is None else [*done, writer.finish()]
+
+
+def blank_columns(target: ColumnTarget, fragment_id: int) -> ColumnFile:
+    """The file of a fragment all of whose rows are deleted."""
+    return _ColumnFileWriter(target, fragment_id).finish()
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
@@ -167,7 +173,7 @@ class _ColumnFileWriter:
             raise LanceError(f"fragment {self.fragment.id} has {self.fragment.physical_rows} rows, but row {offsets[-1]} has a new value")
         if self._target.names and self._structs and len(offsets):
             values = self._in_structs(offsets, {i: values.column(name) for i, name in self._target.names.items()})
-        rows = self._target.write.rules.apply(values, self._schema, Kind.VALUES, self._beside(offsets))
+        rows = self._target.write.rules.apply(values, self._schema, self._target.kind, self._beside(offsets))
         for first in range(0, len(offsets), BATCH_ROWS):
             chosen = offsets[first : first + BATCH_ROWS]
             self._fill(int(chosen[0]))
@@ -232,6 +238,8 @@ class _ColumnFileWriter:
         """The other columns that constraints of the written ones read."""
         table = self._target.snapshot.manifest.schema.fields
         known = {f.id for f in table}
+        if self._target.kind is Kind.STORED:
+            return {}
         # A new column has no constraint, and new fields in a column change none.
         names = [f.name for f in self._schema.fields if f.id in known and not self._structs]
         read = self._target.write.rules.reads(names)

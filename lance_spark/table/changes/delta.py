@@ -1,14 +1,19 @@
 """Row-level changes: many tasks delete, update or insert rows, and one transaction commits the result.
 
-All verbs that move rows use this. A task gets delta rows, which consist of an operation, the address of the row to change, and new values
-(see `delta_writer`). It returns new fragments and, for each old fragment, a bitmap of the rows that left it (`DeltaPart`). The driver
-combines the parts, writes deletion files, and commits an Update or a Delete (`commit_delta`). Implements "Update" and "Delete" of the
-transaction specification.
+All that move rows meet here: DELETE, UPDATE and MERGE in SQL (`spark.write.delta`), the verbs of LanceTable and of Dataset (`row_changes`),
+and the replacement of rows (`replace_where`).
+
+1. The driver says what is changed: `DeltaTarget.of`.
+2. A task gets delta rows, which consist of an operation, the address of the row to change, and new values. It returns new fragments and,
+   for each old fragment, a bitmap of the rows that left it: `delta_writer.write_rows`, a `DeltaPart`.
+3. The driver combines the parts, writes deletion files, and commits an Update or a Delete: `row_changes.WrittenDelta`.
+
+Implements "Update" and "Delete" of the transaction specification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +31,7 @@ from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
+from lance_spark.table.write.conform import matched
 from lance_spark.table.write.merge_schema import merge_of
 from lance_spark.table.write.target import WriteTarget
 
@@ -53,10 +59,31 @@ class DeltaTarget:
     key: tuple[Field, ...] = ()
     repeats: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        write: WriteTarget,
+        assigned: Sequence[str] = (),
+        key: tuple[Field, ...] = (),
+        repeats: bool = False,
+    ) -> DeltaTarget:
+        """The target for a change of the rows of `snapshot`."""
+        others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
+        return cls(write.based_on(snapshot), tuple(assigned), others, verify, key, repeats)
+
     @property
     def version(self) -> int:
         """The number of the version that the row addresses refer to."""
         return self.write.read_version
+
+    @property
+    def assigned_ids(self) -> tuple[int, ...]:
+        """The ids of the assigned columns and of all their nested fields."""
+        fields = self.write.schema.fields
+        places = zip(fields, matched(self.assigned, fields), strict=True)
+        columns = tuple(field for field, at in places if at is not None)
+        return tuple(field.id for field in Schema(columns).walk())
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -140,20 +167,30 @@ def united(parts: Iterable[DeltaPart], repeats: bool = False) -> Delta:
 
 @dataclass(frozen=True)
 class Intent:
-    """Information for the transaction: the condition of a delete, the ids of the fields that an update assigns, and a new schema.
+    """Information for the transaction: the condition of a delete, and a new schema.
 
     `schema` has the fields of the table, followed by new ones, which are null in rows that the change does not write. `compacted` are the
     SSTables of a write-ahead log, as serialised messages, that the change merges into the table.
     """
 
     predicate: str = ""
-    assigned: tuple[int, ...] = ()
     schema: Schema | None = None
     compacted: tuple[bytes, ...] = ()
 
 
-def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str]) -> Snapshot:
+NO_INTENT = Intent()
+
+
+def commit_delta(
+    snapshot: Snapshot,
+    delta: Delta,
+    intent: Intent,
+    properties: Mapping[str, str],
+    assigned: tuple[int, ...] = (),
+) -> Snapshot:
     """Commit a change of the rows of `snapshot` as one transaction. An empty change makes no version, unless it merges a log.
+
+    `assigned` are the ids of the fields that an update assigns.
 
     Raises the errors of `table.commit.commit.commit`. Then the deletion files are deleted unless the version may exist, and the caller must
     handle the data files.
@@ -167,21 +204,29 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
         keep_empty = intent.schema is not None
         gone = ((i, offsets_of(rows)) for i, rows in delta.left.items())
         removed = without_rows(snapshot, gone, updated, keep_empty)
+        operation: Operation
         if intent.schema is None:
-            operation = _operation(delta, intent, tuple(updated), removed)
+            operation = operation_of(delta, intent, tuple(updated), removed, assigned)
         else:
             operation = merge_of(snapshot, intent.schema, delta.new_fragments, updated)
         return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
 
 
-def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], removed: tuple[int, ...]) -> Operation:
+def operation_of(
+    delta: Delta,
+    intent: Intent,
+    updated: tuple[Fragment, ...],
+    removed: tuple[int, ...],
+    assigned: tuple[int, ...],
+) -> Delete | Update:
+    """The operation of a change that adds no columns: fragments are `updated`, which keep some rows, and `removed`."""
     if not delta.new_fragments and not intent.compacted:
         return Delete(updated, removed, intent.predicate)
     return Update(
         removed_fragment_ids=removed,
         updated_fragments=updated,
         new_fragments=delta.new_fragments,
-        fields_for_preserving_frag_bitmap=intent.assigned,
+        fields_for_preserving_frag_bitmap=assigned,
         update_mode=REWRITE_ROWS,
         inserted_keys=delta.keys,
         compacted_sstables=intent.compacted,

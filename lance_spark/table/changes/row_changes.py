@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Protocol
 
 from lance_spark.display.figures import Figures
 from lance_spark.errors import on_failure, on_refusal
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.schema.schema import Field
-from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
+from lance_spark.table.changes.delta import NO_INTENT, Delta, DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.retry import retried
@@ -30,6 +31,13 @@ class RowChanges(Figures):
     num_inserted_rows: int = 0
     num_files_added: int = 0
     num_bytes_added: int = 0
+
+
+def changes_by(fragments: Iterable[Fragment], version: int = 0, **rows: int) -> RowChanges:
+    """The figures of a change of these numbers of rows that adds fragments."""
+    files = [file for fragment in fragments for file in fragment.files]
+    size = sum(file.size or 0 for file in files)
+    return RowChanges(version, **rows, num_files_added=len(files), num_bytes_added=size)
 
 
 class Written(Protocol):
@@ -91,30 +99,40 @@ class DeltaPlan:
     """
 
     snapshot: Snapshot
-    parts: Callable[[DeltaTarget], list[DeltaPart]]
-    intent: Intent
-    assigned: tuple[str, ...] = ()
+    parts: Callable[[DeltaTarget], Sequence[DeltaPart]]
+    intent: Intent = NO_INTENT
+    assigned: Sequence[str] = ()
     key: tuple[Field, ...] = ()
     repeats: bool = False
 
     def write(self, target: WriteTarget) -> Written:
         """Write the parts."""
-        snapshot = self.snapshot
-        others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         target = replace(target, schema=self.intent.schema or target.schema)
-        parts = self.parts(DeltaTarget(target, self.assigned, others, verify, self.key, self.repeats))
-        delta = united(parts, self.repeats)
-        files = [file for fragment in delta.new_fragments for file in fragment.files]
-        changes = RowChanges(
-            snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)
-        )
-        return _Committable(changes, lambda properties: commit_delta(snapshot, delta, self.intent, properties))
+        delta = DeltaTarget.of(self.snapshot, target, self.assigned, self.key, self.repeats)
+        parts = self.parts(delta)
+        return WrittenDelta(self.snapshot, delta, self.intent, united(parts, self.repeats))
 
 
 @dataclass(frozen=True)
-class _Committable:
-    changes: RowChanges
-    finish: Callable[[Mapping[str, str]], Snapshot]
+class WrittenDelta:
+    """A change of the rows of `snapshot`, whose tasks have returned the parts of `delta`."""
+
+    snapshot: Snapshot
+    target: DeltaTarget
+    intent: Intent
+    delta: Delta
+
+    @property
+    def changes(self) -> RowChanges:
+        delta = self.delta
+        return changes_by(
+            delta.new_fragments,
+            self.snapshot.version,
+            num_deleted_rows=delta.num_deleted,
+            num_updated_rows=delta.num_updated,
+            num_inserted_rows=delta.num_inserted,
+        )
 
     def commit(self, properties: Mapping[str, str]) -> Snapshot:
-        return self.finish(properties)
+        ids = self.target.assigned_ids
+        return commit_delta(self.snapshot, self.delta, self.intent, properties, ids)

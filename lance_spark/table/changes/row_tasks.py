@@ -65,10 +65,11 @@ def _row_bytes(parts: Parts, snapshot: Snapshot) -> int:
 
 def run_row_task(task: RowTask) -> DeltaPart:
     """Run one task. If this fails, the files that it has written are deleted."""
-    return write_rows(task.target, (_delta_rows(batch, task.values) for batch in task.scan.read()))
+    return write_rows(task.target, (delta_rows(batch, task.values) for batch in task.scan.read()))
 
 
-def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> pa.RecordBatch:
+def delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> pa.RecordBatch:
+    """The delta rows that delete the rows of a scan or, if `values` is not None, update them."""
     operation = DELETED if values is None else UPDATED
     columns = {OPERATION: pa.array(np.full(batch.num_rows, operation, np.int32)), ROW_ADDRESS: batch.column(ROW_ADDRESS)}
     columns |= {name: calculate(formula, batch) for name, formula in (values or {}).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from lance_spark.predicate import Formula, Predicate, bind, parse, parse_formula
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
 from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible, nullable
-from lance_spark.table.changes.delta import ROW_ADDRESS, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import ROW_ADDRESS, DeltaPart, DeltaTarget
 from lance_spark.table.changes.new_columns import Formulas, add_columns_of, plan_columns
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.row_tasks import matched_rows, plan_rows, run_row_task
@@ -23,7 +23,7 @@ from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.conform import check_fits, matched
+from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.options import WriteOptions
 
 
@@ -31,20 +31,25 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
     """Update rows in this process. `values` are SQL expressions by column name; without `condition`, all rows are updated."""
 
     def plan(snapshot: Snapshot) -> RowPlan:
-        schema = with_row_columns(snapshot.manifest.schema)
-        predicate = None if condition is None else parse(condition, schema)
-        columns = [(_top_level(snapshot, name), text) for name, text in values.items()]
-        assigned = [column.name for column, _ in columns]
-        if len(set(assigned)) < len(assigned):
-            raise SchemaMismatchError(f"one column has two new values: {', '.join(map(repr, values))}")
-        formulas = {column.name: _assigned(parse_formula(text, schema, column=column.name), column) for column, text in columns}
-        check_formulas(snapshot, formulas)
-        return plan_update(Here(), snapshot, predicate, formulas)
+        predicate = None if condition is None else parse(condition, with_row_columns(snapshot.manifest.schema))
+        return plan_update(Here(), snapshot, predicate, formulas_of(snapshot, values))
 
     check_texts("updates", values, '{"v": "v + 1"}')
     if not values:
         raise ValueError("an update needs new values: {column: value}")
     return change_rows(snapshot, options, plan)
+
+
+def formulas_of(snapshot: Snapshot, values: Mapping[str, str]) -> dict[str, Formula]:
+    """The new values of columns, which are SQL text by name, as formulas by exact name. Raises SchemaMismatchError."""
+    schema = with_row_columns(snapshot.manifest.schema)
+    columns = [(_top_level(snapshot, name), text) for name, text in values.items()]
+    assigned = [column.name for column, _ in columns]
+    if len(set(assigned)) < len(assigned):
+        raise SchemaMismatchError(f"one column has two new values: {', '.join(map(repr, values))}")
+    formulas = {column.name: _assigned(parse_formula(text, schema, column=column.name), column) for column, text in columns}
+    check_formulas(snapshot, formulas)
+    return formulas
 
 
 def _top_level(snapshot: Snapshot, name: str) -> Field:
@@ -86,13 +91,7 @@ def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None,
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         return runner.run(plan_rows(snapshot, delta, predicate, formulas, runner.cores, found), run_row_task)
 
-    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(snapshot.manifest.schema, names)), names).write)
-
-
-def assigned_ids(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
-    """The ids of the columns with these names and of all their nested fields."""
-    assigned = (f for f, at in zip(schema.fields, matched(names, schema.fields), strict=True) if at is not None)
-    return tuple(f.id for top in assigned for f in Schema((top,)).walk())
+    return RowPlan(DeltaPlan(snapshot, parts, assigned=names).write)
 
 
 def live_rows(snapshot: Snapshot) -> dict[int, int]:

@@ -54,7 +54,7 @@ from lance_spark.table.versions.snapshot import (
     reopened,
     standing,
 )
-from lance_spark.table.versions.spilled_lineage import transaction_with_lineage, with_lineage
+from lance_spark.table.versions.spilled_lineage import needs_lineage, transaction_with_lineage, with_lineage
 
 
 def commit(
@@ -173,9 +173,10 @@ def _next(
     """
     manifest = current.manifest if current else None
     try:
-        if current is not None:
-            transaction = transaction_with_lineage(transaction, manifest, current.locations)
+        if current is not None and needs_lineage(transaction.operation, current.manifest):
             manifest = with_lineage(current.manifest, current.locations)
+            if manifest is not current.manifest:
+                transaction = transaction_with_lineage(transaction, current.locations)
         source = _restored(store, transaction.operation, manifest)
         manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
         if current is not None:
@@ -189,7 +190,13 @@ def _next(
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
 
-def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, files: NewFiles = UNKNOWN_FILES) -> Snapshot | None:
+def commit_next(
+    store: Store,
+    transaction: Transaction,
+    base: Snapshot | None,
+    files: NewFiles = UNKNOWN_FILES,
+    settings: TableSettings = NO_SETTINGS,
+) -> Snapshot | None:
     """Commit `transaction` as the version right after `base`, for which it was prepared (None: it creates the table), without a rebase.
 
     Returns None if another writer has committed a version since `base`, or has dropped the table and made it anew. Raises
@@ -203,7 +210,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
         latest = _latest(store, base, transaction.read_version)
         read = (0, "") if base is None else (base.version, base.identity)
         overtaken = ((0, "") if latest is None else (latest.version, latest.identity)) != read
-        done = None if overtaken else _next(store, base, transaction, content, NO_SETTINGS, check)
+        done = None if overtaken else _next(store, base, transaction, content, settings, check)
     if done is None or withdrawn(done, base, time.monotonic() - started):
         _discard(store, names)
         return None

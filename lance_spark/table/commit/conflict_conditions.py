@@ -29,7 +29,8 @@ from lance_spark.metadata.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lance_spark.table.build.index_coverage import FRAGMENT_REUSE, MEM_WAL, fragments_of
+from lance_spark.table.build.index_coverage import MEM_WAL, fragments_of
+from lance_spark.table.build.reuse_history import FRAGMENT_REUSE
 
 
 def touched(op: Operation) -> frozenset[int]:

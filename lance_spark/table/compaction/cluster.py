@@ -41,6 +41,7 @@ from lance_spark.table.compaction.curve import (
     joined_samples,
     places,
 )
+from lance_spark.table.compaction.places import Places
 from lance_spark.table.compaction.task import LINEAGE, read_lineage, with_lineage
 from lance_spark.table.indexes.create import NewIndex, create_index
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
@@ -52,6 +53,7 @@ from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.stages import Results, Stage, run_stages
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.bases import Targets
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import column_at
@@ -168,7 +170,8 @@ class _Plan:
         scan = plan_parts(self.snapshot, ScanPlan(), parts)
         rows = sum(part.num_rows for part in parts)
         fragments = -(-rows // self.how.target_rows_per_fragment)
-        return SortTask(scan, lineage, self.target, self.paths, samples, _NO_SPLITS, max_rows=-(-rows // fragments))
+        target = self.target.from_folder(parts[0].fragment.id)
+        return SortTask(scan, lineage, target, self.paths, samples, _NO_SPLITS, max_rows=-(-rows // fragments))
 
     def final_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
         """As `sort_task`, with the size of files of a compaction. A sorted run is one file."""
@@ -197,8 +200,12 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
         how,
         tuple(snapshot.manifest.schema.resolve(name) for name in columns),
         parts,
-        rewrite_target(snapshot, NO_OPTIONS),
+        _places(snapshot, how).for_fragments(rewrite_target(snapshot, NO_OPTIONS), [part.fragment for part in parts]),
     )
+
+
+def _places(snapshot: Snapshot, how: Clustering) -> Places:
+    return Places.of(snapshot, Targets() if how.compaction is None else how.compaction.targets)
 
 
 def chosen_fragments(snapshot: Snapshot, how: Clustering) -> list[Fragment]:
@@ -219,8 +226,11 @@ def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequen
     wanted = (p for p in whole_parts(snapshot) if how.fragments is None or p.fragment.id in how.fragments)
     asked = Parts.of([p for p in wanted if p.fragment.id not in out])
     sizes = (asked.rows * row_bytes(asked, snapshot.manifest.schema)).tolist()
+    folders = _places(snapshot, how)
     anew = [
-        job_of_fragment(p.fragment) not in jobs or (options is not None and has_many_deletions(p.fragment, p.num_rows, options))
+        job_of_fragment(p.fragment) not in jobs
+        or folders.must_move(p.fragment)
+        or (options is not None and has_many_deletions(p.fragment, p.num_rows, options))
         for p in asked
     ]
     # Small ones are sorted again: otherwise each small append would leave a small fragment for ever. Few rows may be many bytes.
@@ -312,7 +322,7 @@ def run_clustering(runner: Runner, snapshot: Snapshot, how: Clustering) -> Resul
         failed = begun[-1] if len(begun) > len(results) else ()
         if failed and isinstance(failed[0], SortTask):
             discard_job(failed[0].target)
-        _discard(snapshot, results[1:])
+        _discard(snapshot, how, results[1:])
 
     return run_stages(runner, snapshot, STAGES, how, discard)
 
@@ -330,17 +340,17 @@ def commit_rewritten(runner: Runner, snapshot: Snapshot, how: Clustering, result
         return snapshot.version, Compacted((), ())
     old = tuple(part.fragment for part in plan.parts)
     new = tuple(fragment for task in results[2] for run in task for fragment in run.fragments)
-    with on_failure(lambda: _discard(snapshot, results[1:])):
+    with on_failure(lambda: _discard(snapshot, how, results[1:])):
         rewrite = _rewrite(runner, snapshot, RewriteGroup(old, new))
 
     def undo() -> None:
-        _discard(snapshot, results[1:])
+        _discard(snapshot, how, results[1:])
         discard_segments(snapshot.store, *(segment.new_id for segment in rewrite.rewritten_indices))
 
     with on_refusal(undo):
         done = commit(snapshot.store, Transaction(snapshot.version, rewrite, properties=write.noted), base=snapshot)
     with logged(f"{snapshot.store.uri}: what follows the clustering of version {done.version}"):
-        _discard(snapshot, results[1:2])
+        _discard(snapshot, how, results[1:2])
         done = _with_indexes(runner, _recorded(done, plan.how.columns, new), plan.paths)
     return done.version, Compacted(old, new)
 
@@ -378,7 +388,7 @@ def _with_indexes(runner: Runner, snapshot: Snapshot, paths: Sequence[tuple[Fiel
     return snapshot
 
 
-def _discard(snapshot: Snapshot, runs: Results) -> None:
+def _discard(snapshot: Snapshot, how: Clustering, runs: Results) -> None:
     """Delete the files of runs and new fragments that no version refers to."""
     fragments = [fragment for stage in runs for task in stage for run in task for fragment in run.fragments]
-    discard(rewrite_target(snapshot, NO_OPTIONS), fragments)
+    discard(_places(snapshot, how).anywhere(rewrite_target(snapshot, NO_OPTIONS)), fragments)

@@ -7,10 +7,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import check_at_least
+from lance_spark.metadata.data_file_names import job_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.fragment_writer import job_of
 
 CONFIG = "lance_spark.clustering"
 """The key of the table's config with the columns by which it is clustered, and what was written so, as JSON."""
@@ -57,7 +57,7 @@ class ClusteringMetrics:
 
 @dataclass(frozen=True)
 class Clustered:
-    """What the table's config says: the columns, and the jobs that wrote clustered fragments (see `write.fragment_writer.job_of`).
+    """What the table's config says: the columns, and the jobs that wrote clustered fragments (see `metadata.data_file_names.job_of`).
 
     Ids of fragments would not do: a table that is overwritten uses them again.
     """

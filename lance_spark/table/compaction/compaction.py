@@ -18,12 +18,14 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.compaction.places import Places
 from lance_spark.table.indexes.remap import needs_addresses, remap, remappable
 from lance_spark.table.indexes.reuse import covering, moves_of
 from lance_spark.table.indexes.segment import discard
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.bases import Targets
 
 TOO_LARGE = 2
 """A fragment is split if it has more than this many times the target's rows. Splitting smaller ones would leave small pieces."""
@@ -47,6 +49,9 @@ class CompactionOptions:
 
     The rows of what is rewritten get the order of a clustering by the columns `sort_by`; without them by those that the table is clustered
     by, if any, see `cluster.Clustering`.
+
+    Rows stay at their base path. With `target_bases` or `target_all_bases`, see `write.bases.Targets`, those of what is rewritten move
+    there, and fragments that are elsewhere are rewritten, too.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -60,6 +65,8 @@ class CompactionOptions:
     max_source_bytes: int | None = None
     excluded_fragment_ids: Sequence[int] = ()
     sort_by: Sequence[str] = ()
+    target_bases: Sequence[str] = ()
+    target_all_bases: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("target_rows_per_fragment", "max_bytes_per_file"):
@@ -71,12 +78,19 @@ class CompactionOptions:
         object.__setattr__(self, "excluded_fragment_ids", tuple(self.excluded_fragment_ids))
         for fragment_id in self.excluded_fragment_ids:
             check_at_least("an id in excluded_fragment_ids", fragment_id, 0)
-        if isinstance(self.sort_by, str):
-            raise TypeError(f"sort_by must be a sequence of names of columns, not text; pass [{self.sort_by!r}]")
-        object.__setattr__(self, "sort_by", tuple(self.sort_by))
+        for name in ("sort_by", "target_bases"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise TypeError(f"{name} must be a sequence of names, not text; pass [{value!r}]")
+            object.__setattr__(self, name, tuple(value))
         check_type("materialize_deletions_threshold", self.materialize_deletions_threshold, (int, float), "a number")
         if not 0 <= self.materialize_deletions_threshold <= 1:
             raise ValueError(f"materialize_deletions_threshold must be from 0 to 1, not {self.materialize_deletions_threshold}")
+
+    @property
+    def targets(self) -> Targets:
+        """The folders that rows move to."""
+        return Targets(tuple(self.target_bases), self.target_all_bases)
 
 
 COMPACTION = CompactionOptions()
@@ -96,7 +110,7 @@ class CompactionPlan:
 def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: Container[int] | None = None) -> CompactionPlan:
     """Plan the compaction of a version, or only of the fragments with the ids `fragments`.
 
-    Neighbouring fragments are joined only if the same indexes cover them.
+    Neighbouring fragments are joined only if the same indexes cover them, and those at one base path stay there together.
     """
     covers = _covers(snapshot)
     free = snapshot.manifest.has_stable_row_ids or options.drop_index_coverage or options.defer_index_remap
@@ -104,23 +118,26 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
     excluded = frozenset(options.excluded_fragment_ids)
     groups: list[Group] = []
     left_out: list[int] = []
-    bin_: list[tuple[Fragment, int]] = []
+    places = Places.of(snapshot, options.targets)
+    bins: dict[int | None, list[tuple[Fragment, int]]] = {}
     covered_by: frozenset[str] = frozenset()
 
     def close() -> None:
-        groups.extend(_divided(bin_, options))
-        bin_.clear()
+        for candidates in bins.values():
+            groups.extend(_divided(candidates, options, places))
+        bins.clear()
 
     for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
-        wanted = (fragments is None or fragment.id in fragments) and fragment.id not in excluded and _is_candidate(fragment, live, options)
+        asked = (fragments is None or fragment.id in fragments) and fragment.id not in excluded
+        wanted = asked and (places.must_move(fragment) or _is_candidate(fragment, live, options))
         indexes = covers(fragment.id)
         if wanted and indexes & held:
             left_out.append(fragment.id)
             wanted = False
-        if not wanted or (bin_ and indexes != covered_by):
+        if not wanted or (bins and indexes != covered_by):
             close()
         if wanted:
-            bin_.append((fragment, live))
+            bins.setdefault(places.base_of(fragment), []).append((fragment, live))
             covered_by = indexes
     close()
     within = within_limits(snapshot, groups, options)
@@ -171,7 +188,7 @@ def has_many_deletions(fragment: Fragment, live: int, options: CompactionOptions
     return options.materialize_deletions and share > options.materialize_deletions_threshold
 
 
-def _divided(candidates: Group, options: CompactionOptions) -> Iterable[Group]:
+def _divided(candidates: Group, options: CompactionOptions, places: Places) -> Iterable[Group]:
     """Split neighbours into groups of at least the target. Groups of one fragment that would not improve are omitted."""
     groups: list[list[tuple[Fragment, int]]] = [[]]
     for candidate in candidates:
@@ -183,7 +200,7 @@ def _divided(candidates: Group, options: CompactionOptions) -> Iterable[Group]:
         groups[-1] += rest
     for group in groups:
         alone = len(group) == 1
-        if group and not (alone and not _is_worth_it(*group[0], options)):
+        if group and not (alone and not places.must_move(group[0][0]) and not _is_worth_it(*group[0], options)):
             yield tuple(group)
 
 

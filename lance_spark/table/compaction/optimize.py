@@ -25,6 +25,7 @@ from lance_spark.table.compaction.compaction import (
     commit_compaction,
     plan_compaction,
 )
+from lance_spark.table.compaction.places import Places
 from lance_spark.table.compaction.task import LINEAGE, CompactionTask, compact
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.maintenance.progress import tracker
@@ -78,7 +79,7 @@ def optimize(
     for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
         with in_use(snapshot):
             done = runner.run(tasks, compact)
-        committed = _commit(runner, snapshot, done, write, tasks[0].target, options.defer_index_remap)
+        committed = _commit(runner, snapshot, done, write, options)
         write = write.after_commit(committed[0])
         result = _add(result, *committed)
     return result
@@ -171,8 +172,7 @@ def commit_tasks(snapshot: Snapshot, asked: Compaction, results: Results) -> Com
     compacted = results[0]
     if not compacted:
         return result
-    target = rewrite_target(snapshot, write)
-    committed = _commit(Here(), snapshot, compacted, write, target, options.defer_index_remap)
+    committed = _commit(Here(), snapshot, compacted, write, options)
     return _add(result, *committed)
 
 
@@ -185,8 +185,9 @@ def _steps(
 ) -> Iterable[list[CompactionTask]]:
     size = cores * _STEP_TASKS
     for start in range(0, len(plan.groups), size):
-        target = rewrite_target(snapshot, write)
-        yield [_task(snapshot, group, options, target) for group in plan.groups[start : start + size]]
+        target, places = rewrite_target(snapshot, write), Places.of(snapshot, options.targets)
+        groups = plan.groups[start : start + size]
+        yield [_task(snapshot, group, options, places.for_fragments(target, group).from_folder(i)) for i, group in enumerate(groups)]
 
 
 def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOptions, target: WriteTarget) -> CompactionTask:
@@ -196,27 +197,28 @@ def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOp
 
 
 def _commit(
-    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget, defer: bool
+    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, options: CompactionOptions
 ) -> tuple[int, Sequence[Compacted], int]:
     """Commit a step. After a conflict, commit its groups one by one, so that a changed fragment costs only its group."""
-    with on_refusal(lambda: _discard(target, done)):
+
+    def undo() -> None:
+        target = Places.of(snapshot, options.targets).anywhere(rewrite_target(snapshot, write))
+        discard(target, [fragment for compacted in done for fragment in compacted.new])
+
+    with on_refusal(undo):
         try:
-            return commit_compaction(runner, snapshot, done, write.noted, defer).version, done, 0
+            return commit_compaction(runner, snapshot, done, write.noted, options.defer_index_remap).version, done, 0
         except CommitConflictError as e:
             if not e.retryable:
                 raise
     if len(done) == 1:
-        _discard(target, done)
+        undo()
         return 0, (), 1
     results = []
     for one in done:
-        results.append(_commit(runner, snapshot, [one], write, target, defer))
+        results.append(_commit(runner, snapshot, [one], write, options))
         write = write.after_commit(results[-1][0])
     return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
-
-
-def _discard(target: WriteTarget, done: Iterable[Compacted]) -> None:
-    discard(target, [fragment for compacted in done for fragment in compacted.new])
 
 
 def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
@@ -270,11 +272,14 @@ class Optimizer(Generic[Result]):
         max_source_bytes: int | None = None,
         excluded_fragment_ids: Sequence[int] = (),
         sort_by: Sequence[str] = (),
+        target_bases: Sequence[str] = (),
+        target_all_bases: bool | None = None,
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
 
-        What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns. Fragments that other writers
-        change meanwhile are skipped. Raises CommitConflictError if nothing else is left.
+        What is rewritten of a clustered table keeps its order; `sort_by` gives the order of these columns. Rows stay at their base path,
+        or move to `target_bases`. Fragments that other writers change meanwhile are skipped. Raises CommitConflictError if nothing else is
+        left.
         """
         options = CompactionOptions(
             target_rows_per_fragment,
@@ -288,6 +293,8 @@ class Optimizer(Generic[Result]):
             max_source_bytes=max_source_bytes,
             excluded_fragment_ids=excluded_fragment_ids,
             sort_by=sort_by,
+            target_bases=target_bases,
+            target_all_bases=target_all_bases,
         )
         done = optimize(Here(), reopened(self.snapshot), None, options, NO_OPTIONS)
         if done.conflicts and not done.fragments_removed:

@@ -10,12 +10,13 @@ import numpy as np
 from lance_spark.errors import on_failure
 from lance_spark.file.data_file import new_data_file, open_data_file
 from lance_spark.file.supported_types import WRITABLE
+from lance_spark.metadata.data_file_names import fresh_name
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_ids import serialise_row_ids, serialise_versions
 from lance_spark.table.compaction.compaction import Compacted
 from lance_spark.table.scan.task import ScanTask
-from lance_spark.table.write.fragment_writer import FragmentWriter, fresh_name
+from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.target import WriteTarget
 from lance_spark.table.write.write import discard
 
@@ -61,15 +62,16 @@ def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:
     readers = [open_data_file(*task.locations.data_file(f.files[0]), f.files[0].size) for f in task.group]
     if any(reader.columns_with_values_in_nulls() for reader in readers):
         return ()
-    name = fresh_name(target.job)
-    with target.store.create(f"data/{name}", sync_name=False) as out:
+    folder = target.folders[0]
+    name = fresh_name(target.job, folder.mark)
+    with folder.store.create(folder.place(name), sync_name=folder.base_id is not None) as out:
         writer = new_data_file(out, target.schema, WRITABLE[target.data_format])
         for fragment, reader in zip(task.group, readers, strict=True):
             for column in range(len(fragment.files[0].fields)):
                 writer.copy_pages(column, reader.encoded_pages(column))
             writer.count_copied(fragment.physical_rows)
         written = writer.finish()
-    file = DataFile(name, written.field_ids, written.column_indices, written.version, written.size_bytes)
+    file = DataFile(name, written.field_ids, written.column_indices, written.version, written.size_bytes, folder.base_id)
     return (Fragment(0, (file,), written.num_rows),)
 
 

@@ -19,7 +19,8 @@ from lance_spark.predicate.compare import as_seen, plain
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
 from lance_spark.storage.store import Store
-from lance_spark.table.build.index_coverage import fragments_of, reuse_history, through_reuse
+from lance_spark.table.build.index_coverage import fragments_of, through_reuse
+from lance_spark.table.build.reuse_history import reuse_history
 from lance_spark.table.indexes.check_signatures import signature_problems
 from lance_spark.table.indexes.check_texts import text_problems
 from lance_spark.table.indexes.check_vectors import wrong_vector

@@ -16,7 +16,8 @@ from lance_spark.index.row_sets import serialise_treemap
 from lance_spark.metadata.deletion_file import live_offsets
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup
-from lance_spark.table.build.index_coverage import FRAGMENT_REUSE, SYSTEM_INDEXES, fragments_of, is_reuse_readable, through_reuse
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
+from lance_spark.table.build.reuse_history import FRAGMENT_REUSE, is_reuse_readable
 from lance_spark.table.versions.snapshot import Snapshot
 
 _TYPE = "/lance.table.FragmentReuseIndexDetails"

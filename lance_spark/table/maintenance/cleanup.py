@@ -11,6 +11,8 @@ files that no version needs are removed. A reference that was created before the
 our writers check the version after creating the reference (see `table.versions.named_files.check_whole`), pylance's writers before. A
 pause gives pylance's writers time to finish. In this order, every listed version can be read even if the cleanup is interrupted.
 
+At base paths only files that were written for this table are removed, see `table.maintenance.files_at_bases`.
+
 If two cleanups run concurrently, only the one that removed a manifest puts it back or removes the version's files. (Object stores do not
 report which one it was.)
 
@@ -44,6 +46,7 @@ from lance_spark.options.durations import duration
 from lance_spark.storage.clock import store_time
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
+from lance_spark.table.maintenance.files_at_bases import FileAtBase, FilesAtBases
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_clone
@@ -88,7 +91,10 @@ class CleanupPolicy:
 
 @dataclass(frozen=True)
 class CleanupStats(Figures):
-    """The removed files, or those that a dry run would remove. `files` are paths relative to the table's root, manifests first."""
+    """The removed files, or those that a dry run would remove.
+
+    `files` are paths relative to the table's root, manifests first, and whole locations at base paths.
+    """
 
     bytes_removed: int = 0
     old_versions: int = 0
@@ -135,6 +141,8 @@ class _Cleanup:
         """The old versions that another cleanup has removed."""
         self._kept, self._forgotten = NamedFiles(), ForgottenFiles()
         """The files of kept versions, and the files of old versions."""
+        self._at_bases = FilesAtBases(snapshot.root, snapshot.allow_other_stores)
+        """The files at base paths of all of these versions."""
         self._known: set[tuple[str, int]] = set()
         """The versions (with their store's URI) whose files are in `_kept`."""
         self._since = 0.0
@@ -161,6 +169,7 @@ class _Cleanup:
             if old and version not in named:
                 self._old[version] = versions[version]
                 self._forgotten.add(version, manifest)
+                self._at_bases.forget(version, self._store, manifest)
             else:
                 self._keep(version, manifest)
         if tagged and self._policy.error_if_tagged_old_versions:
@@ -240,6 +249,8 @@ class _Cleanup:
             if entry.name not in self._kept:
                 self._removal.remove(entry)
                 emptied.add(entry.name.rpartition("/")[0])
+        for file in self._at_bases.removable(self._taken):
+            self._removal.remove_at_base(file)
         if not self._policy.dry_run:
             self._remove_folders(emptied - {*_FOLDERS, VERSIONS})
         return self._removal.stats()
@@ -278,6 +289,7 @@ class _Cleanup:
 
     def _keep(self, version: int, manifest: Manifest) -> None:
         self._kept.add(manifest, {None})
+        self._at_bases.keep(self._store, manifest)
         self._known.add((self._store.uri, version))
 
     def _tags(self) -> tuple[dict[str, int], float]:
@@ -325,6 +337,11 @@ class _Cleanup:
                 for version in list_versions(store) if store.uri != self._store.uri else ():
                     if (store.uri, version) not in self._known:
                         self._keep_of_branch(store, version)
+        # What is in the folder of a branch is its own, but files at base paths may be those of the main branch.
+        if root.uri != self._store.uri and self._at_bases.are_forgotten:
+            for version in list_versions(root):
+                if (root.uri, version) not in self._known:
+                    self._keep_of_branch(root, version)
 
     def _keep_of_branch(self, store: Store, version: int) -> None:
         try:
@@ -333,6 +350,7 @@ class _Cleanup:
             return  # removed by a cleanup of the branch
         here = {b.id for b in other.manifest.base_paths if other.locations.is_at(b, self._store)}
         self._kept.add(other.manifest, {*here})
+        self._at_bases.keep(store, other.manifest)
         self._known.add((store.uri, version))
 
 
@@ -342,18 +360,33 @@ class _Removal:
     def __init__(self, store: Store, policy: CleanupPolicy) -> None:
         self._store, self._policy = store, policy
         self._sizes: dict[str, int] = {}
+        self._at_bases: list[str] = []
         self._started = time.monotonic()
 
     def remove(self, entry: Entry) -> bool:
         """Delete a file. Returns False, and does not count it, if it is known that another cleanup has deleted it."""
-        if not self._policy.dry_run:
-            if self._policy.delete_rate_limit is not None:
-                due = self._started + (len(self._sizes) + 1) / self._policy.delete_rate_limit
-                time.sleep(max(due - time.monotonic(), 0))
-            if not self._store.delete(entry.name):
-                return False
+        self._wait()
+        if not self._policy.dry_run and not self._store.delete(entry.name):
+            return False
         self._sizes[entry.name] = entry.size
         return True
+
+    def remove_at_base(self, file: FileAtBase) -> None:
+        """Delete a data file at a base path, and its blobs."""
+        for part, size in list(file.with_blobs()):
+            self._wait()
+            if self._policy.dry_run or part.store.delete(part.path):
+                self._sizes[part.uri] = size
+                self._at_bases.append(part.uri)
+        if not self._policy.dry_run:
+            file.store.remove_empty_folders(file.path.removesuffix(".lance"))
+
+    def _wait(self) -> None:
+        """Wait for the time of the next file."""
+        if self._policy.dry_run or self._policy.delete_rate_limit is None:
+            return
+        due = self._started + (len(self._sizes) + 1) / self._policy.delete_rate_limit
+        time.sleep(max(due - time.monotonic(), 0))
 
     def put_back(self, path: str, content: bytes) -> None:
         """Restore a deleted file."""
@@ -369,7 +402,7 @@ class _Removal:
         """The files that were deleted and not put back."""
         versions = sum(version_of(path.rpartition("/")[2]) is not None for path in self._sizes if path.startswith(f"{VERSIONS}/"))
         counts = {folder: sum(path.startswith(f"{folder}/") for path in self._sizes) for folder in _FOLDERS}
-        by_kind = counts[DATA], counts[TRANSACTIONS], counts[INDICES], counts[DELETIONS]
+        by_kind = counts[DATA] + len(self._at_bases), counts[TRANSACTIONS], counts[INDICES], counts[DELETIONS]
         return CleanupStats(sum(self._sizes.values()), versions, *by_kind, tuple(self._sizes))
 
 

@@ -29,7 +29,6 @@ from lance_spark.metadata.locations import BLOB_SUFFIX, BLOBS, DATA, INDICES, ch
 from lance_spark.metadata.manifest import (
     MANAGED_BLOBS,
     BasePath,
-    ExternalFile,
     Fragment,
     IndexMetadata,
     Manifest,
@@ -45,6 +44,7 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import with_new_log
 from lance_spark.table.build.manifest_builder import WRITER, check_counts, feature_flags
+from lance_spark.table.build.reuse_history import with_inline_details
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.manifest_store.external import external, put_manifest
 from lance_spark.table.versions import ref_files as refs
@@ -148,9 +148,6 @@ def _remove(new: Snapshot) -> None:
 def _shallow(source: Snapshot) -> Manifest:
     """The manifest of a shallow clone, which refers to the source's files by base paths."""
     manifest = with_lineage(source.manifest, source.locations)
-    sequences = [s for f in manifest.fragments for s in (f.row_ids, f.created_at, f.updated_at)]
-    if any(isinstance(s, ExternalFile) for s in sequences):
-        raise UnsupportedFeatureError(f"{source} has row ids in separate files, which a shallow clone cannot refer to; make a deep clone")
     own = BasePath(max((b.id for b in manifest.base_paths), default=-1) + 1, source.store.uri, True, manifest.branch)
     return replace(_rebased(manifest, lambda id: own.id if id is None else id), base_paths=(*manifest.base_paths, own))
 
@@ -254,6 +251,8 @@ def _files(source: Snapshot) -> Iterator[tuple[str, Store, str]]:
             paths = (f"{folder}/{entry.name}" for entry in root.walk(folder) if entry.name.endswith(BLOB_SUFFIX))
             yield from ((path, root, path) for path in paths)
     for index in source.manifest.indexes:
+        if index.details_file is not None:
+            continue
         store, folder = locations.index_folder(index)
         for name in _index_files(store, folder, index):
             yield f"{INDICES}/{uuid.UUID(bytes=index.uuid)}/{name}", store, f"{folder}/{name}"
@@ -283,7 +282,10 @@ def _check_lance_file(store: Store, path: str, size: int | None) -> None:
 
 
 def _inlined(source: Snapshot) -> Manifest:
-    """The manifest with row ids and versions from separate files made inline. Copying is unsafe: these could be any files."""
+    """The manifest with what is in separate files of any form made inline: row ids and versions, and the fragment reuse index.
+
+    Copying is unsafe: these could be any files.
+    """
 
     def inlined(f: Fragment) -> Fragment:
         def loaded(sequence: LineageSequence | None, parse: Callable[[bytes, int], object]) -> bytes | None:
@@ -296,7 +298,8 @@ def _inlined(source: Snapshot) -> Manifest:
         created, updated = loaded(f.created_at, parse_versions), loaded(f.updated_at, parse_versions)
         return replace(f, row_ids=loaded(f.row_ids, parse_row_ids), created_at=created, updated_at=updated)
 
-    return replace(source.manifest, fragments=tuple(inlined(f) for f in source.manifest.fragments))
+    fragments = tuple(inlined(f) for f in source.manifest.fragments)
+    return replace(source.manifest, fragments=fragments, indexes=tuple(map(with_inline_details, source.manifest.indexes)))
 
 
 def copy_file(source: Store, path: str, target: Store, to: str, track: Track) -> None:

@@ -13,12 +13,13 @@ from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureE
 from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
-from lance_spark.metadata.manifest import DataFile, ExternalFile, Fragment
+from lance_spark.metadata.manifest import DataFile, ExternalFile, Fragment, IndexMetadata
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
+from lance_spark.table.build.reuse_history import reuse_history
 from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions.clones import unheld
@@ -149,6 +150,8 @@ def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
         if not index.files and index.name not in SYSTEM_INDEXES and covered and not store.walk(folder):
             # Old writers did not list the files. An index without rows has none.
             yield folder, _at_base(snapshot, index.base_id, [("missing", f"not found in {store.uri}")])
+        if index.details_file is not None:
+            yield index.details_file.path, _at_base(snapshot, index.base_id, _details(index))
         for listed in index.files:
             yield f"{folder}/{listed.path}", _at_base(snapshot, index.base_id, check_size(store, f"{folder}/{listed.path}", listed.size))
     if manifest.transaction is None and manifest.transaction_file:
@@ -161,8 +164,17 @@ def _at_base(snapshot: Snapshot, base_id: int | None, found: Found) -> Found:
     base = next((base for base in snapshot.manifest.base_paths if base.id == base_id), None)
     if base is None:
         return found
-    of = f"it is a file of {shown(base.path)}, which this clone or branch reads"
+    of = f"it is a file of {shown(base.path)}, which this table reads"
     return [(kind, f"{message}; {of}" if kind == "missing" else message) for kind, message in found]
+
+
+def _details(index: IndexMetadata) -> Found:
+    """The problems of the file with the details of the fragment reuse index."""
+    assert index.details_file is not None
+    where = index.details_file
+    if missing := check_size(where.store, where.path, None):
+        return missing
+    return [] if reuse_history((index,)) is not None else [("corrupt", "it is no list of the versions that moved rows")]
 
 
 def check_size(store: Store, path: str, expected: int | None) -> Found:

@@ -31,7 +31,8 @@ from lance_spark.predicate import Formula, Predicate
 from lance_spark.predicate.one_column import columns_of, over_values, substituted, without_not
 from lance_spark.predicate.tree import And, Column, Expression, Or, TextMatch, walk
 from lance_spark.schema.schema import Field, quoted
-from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
+from lance_spark.table.build.reuse_history import ReuseHistory, reuse_history
 from lance_spark.table.scan.moved_rows import may_lack, moved_fragments, moved_rows, reuse_moves, reused_fragments
 from lance_spark.table.versions.indexed_columns import other_column
 from lance_spark.table.versions.snapshot import Snapshot, find_version, reopened

@@ -22,7 +22,7 @@ from lance_spark.index.kinds import kind_of
 from lance_spark.index.moves import Group, Moves, OldFragment
 from lance_spark.index.row_sets import parse_treemap
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.table.build.index_coverage import ReuseHistory, reuse_history
+from lance_spark.table.build.reuse_history import ReuseHistory, reuse_history
 from lance_spark.table.versions.snapshot import Snapshot
 
 _WHAT = "the rows of a group of the fragment reuse index"

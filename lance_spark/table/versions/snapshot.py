@@ -28,6 +28,7 @@ from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
+from lance_spark.table.build.reuse_history import FRAGMENT_REUSE, with_details_files
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.identity import Pin, Standing, identity, standing_at
 from lance_spark.table.versions.other_formats import how_to_read, tables_near
@@ -376,6 +377,9 @@ def _parsed(store: Store, version: int, path: str, data: bytes, allow_other_stor
     manifest = parse(data, f"{store.uri}/{path}", version)
     if manifest.branch is not None and not is_branch_name(manifest.branch):
         raise CorruptFileError(f"{store.uri}/{path}: the manifest has the invalid branch name {manifest.branch!r}")
+    if any(index.name == FRAGMENT_REUSE for index in manifest.indexes):
+        locations = Locations(store, manifest.base_paths, allow_other_stores)
+        manifest = replace(manifest, indexes=with_details_files(manifest.indexes, locations))
     return Snapshot(store, manifest, path, allow_other_stores)
 
 

@@ -1,7 +1,8 @@
-"""Row ids and versions of rows that a writer has put into hidden columns of data files, since they are too large for the manifest.
+"""Row ids and versions of rows that a writer has put into files, since they are too large for the manifest.
 
-The columns have a value (uint64) for each row, no name, and field ids of their own. They are read when they are needed. A commit of ours
-has all sequences in its manifest.
+They are serialised sequences in files of any form (ExternalFile of the table specification), or hidden columns of data files, which have a
+value (uint64) for each row, no name, and field ids of their own. They are read when they are needed. A commit of ours leaves those in
+files of any form there unless it changes rows; then, and of hidden columns always, its manifest has all sequences.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.fragment import Fragment, SpilledColumn
+from lance_spark.metadata.fragment import ExternalFile, Fragment, SpilledColumn
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import SPILLED_LINEAGE, Manifest
-from lance_spark.metadata.row_ids import serialise_row_ids, serialise_versions
+from lance_spark.metadata.operations import Merge, Operation, Update
+from lance_spark.metadata.row_ids import load_sequence, serialise_row_ids, serialise_versions
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field
 
@@ -34,24 +36,35 @@ def read_spilled(column: SpilledColumn, locations: Locations) -> bytes:
 
 def with_lineage(manifest: Manifest, locations: Locations) -> Manifest:
     """The manifest with all sequences inline. Raises CorruptFileError for what is no such column, and the store's errors."""
-    if not manifest.reader_flags & SPILLED_LINEAGE:
+    if not manifest.reader_flags & SPILLED_LINEAGE and not _names_files(manifest):
         return manifest
     return replace(manifest, fragments=tuple(with_inline_lineage(f, locations) for f in manifest.fragments))
 
 
-def transaction_with_lineage(transaction: Transaction, manifest: Manifest | None, locations: Locations) -> Transaction:
-    """The transaction with all sequences inline, where it changes fragments of the manifest."""
-    if manifest is None or not manifest.reader_flags & SPILLED_LINEAGE:
-        return transaction
+def _names_files(manifest: Manifest) -> bool:
+    """True if sequences are in files of any form."""
+    if not manifest.has_stable_row_ids:
+        return False
+    others = manifest.lazy_fragments.own_files()[1]
+    return any(isinstance(s, ExternalFile) for f in others for s in (f.row_ids, f.created_at, f.updated_at))
+
+
+def needs_lineage(operation: Operation, manifest: Manifest) -> bool:
+    """True if a commit of the operation needs all sequences of the version before it inline: it changes versions of rows."""
+    return bool(manifest.reader_flags & SPILLED_LINEAGE) or isinstance(operation, Update | Merge)
+
+
+def transaction_with_lineage(transaction: Transaction, locations: Locations) -> Transaction:
+    """The transaction with all sequences of its fragments inline."""
     return replace(transaction, operation=_inline(transaction.operation, locations))
 
 
 def with_inline_lineage(fragment: Fragment, locations: Locations) -> Fragment:
     """The fragment with all sequences inline."""
     found = {
-        name: read_spilled(sequence, locations)
+        name: load_sequence(sequence, locations)
         for name in ("row_ids", "created_at", "updated_at")
-        if isinstance(sequence := getattr(fragment, name), SpilledColumn)
+        if isinstance(sequence := getattr(fragment, name), SpilledColumn | ExternalFile)
     }
     return replace(fragment, **found) if found else fragment  # type: ignore[arg-type]
 

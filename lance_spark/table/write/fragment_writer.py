@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_spark.file.data_file import new_data_file
 from lance_spark.file.supported_types import WRITABLE
+from lance_spark.metadata.data_file_names import fresh_name
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.table.write.order import Portions, order_of
 from lance_spark.table.write.rules import Kind
@@ -24,7 +24,8 @@ class FragmentWriter:
     """Writes batches to data files, and starts a new file when one is full. Each file is a fragment without an id.
 
     A file ends after `max_rows` rows, or with the batch that makes it exceed `max_bytes` bytes; None: as the target's options say. Every
-    file name ends with the job of the target. The commit syncs the names of the files.
+    file name ends with the job of the target. The commit syncs the names of the files in the table's own folder. Files take turns between
+    the folders of the target.
     """
 
     def __init__(self, target: WriteTarget, max_rows: int | None = None, max_bytes: int | None = None) -> None:
@@ -35,7 +36,8 @@ class FragmentWriter:
         self._fragments: list[Fragment] = []
         self._stack = contextlib.ExitStack()
         self._file: DataFileWriter | None = None
-        self._name = ""
+        self._folder, self._name = target.folders[0], ""
+        self._files = 0
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch, kind: Kind) -> pa.RecordBatch:
@@ -83,11 +85,14 @@ class FragmentWriter:
         return tuple(self._fragments)
 
     def _open(self) -> DataFileWriter:
-        store = self._target.store
+        folders = self._target.folders
+        self._folder = folders[self._files % len(folders)]
+        self._files += 1
+        self._name, self._rows = fresh_name(self._target.job, self._folder.mark), 0
+        store, path = self._folder.store, self._folder.place(self._name)
+        out = self._stack.enter_context(store.create(path, sync_name=self._folder.base_id is not None))
+        sidecars = self._stack.enter_context(Sidecars(store, path))
         # Encoding needs the compiled kernels, which the driver does not need.
-        self._name, self._rows = fresh_name(self._target.job), 0
-        out = self._stack.enter_context(store.create(f"data/{self._name}", sync_name=False))
-        sidecars = self._stack.enter_context(Sidecars(store, f"data/{self._name}"))
         self._file = new_data_file(out, self._target.schema, WRITABLE[self._target.data_format], sidecars)
         return self._file
 
@@ -96,24 +101,10 @@ class FragmentWriter:
         file, self._file = self._file, None
         with self._stack:
             written = file.finish()
-        named = DataFile(self._name, written.field_ids, written.column_indices, written.version, written.size_bytes)
+        base_id = self._folder.base_id
+        named = DataFile(self._name, written.field_ids, written.column_indices, written.version, written.size_bytes, base_id)
         self._fragments.append(Fragment(0, (named,), written.num_rows))
 
 
 class _Aborted(Exception):
     """Tells the store to discard the file."""
-
-
-_BEFORE_JOB = 24 + 14
-"""The digits of a file name before the job."""
-
-
-def fresh_name(job: str) -> str:
-    """A unique file name. It begins with 24 binary digits, because object stores spread load by leading characters."""
-    unique = uuid.uuid4().bytes
-    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"
-
-
-def job_of(name: str) -> str:
-    """The job in a name of `fresh_name`; something else for files of other writers."""
-    return name.removesuffix(".lance")[_BEFORE_JOB:]

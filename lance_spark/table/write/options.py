@@ -14,6 +14,7 @@ from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
 from lance_spark.options.field import option, options_of
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.versions.history import COMMIT_MESSAGE
+from lance_spark.table.write.bases import DatasetBasePath, Targets, given_bases
 
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30
@@ -32,6 +33,8 @@ class WriteOptions:
     keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have, and so does an
     overwrite, which keeps the others.
     `config` is merged into the config of a new or overwritten table.
+    `initial_bases` are registered with a new table. New data files are written to `target_bases`, or to all with `target_all_bases`. With
+    `allow_other_stores`, these may be in other stores or buckets than the table, if the table says so.
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
@@ -107,6 +110,27 @@ class WriteOptions:
         "(see [writing](writing.md#sort-rows-as-they-are-written)).",
         use=("new table", "later writes"),
     )
+    initial_bases: Sequence[DatasetBasePath] = option(
+        (),
+        "bases",
+        "Further folders for the data files of a new table, as a JSON list of `path`, `name` and `is_dataset_root` "
+        "(see [base paths](base-paths.md)).",
+        use=("new table",),
+    )
+    target_bases: Sequence[str] = option(
+        (),
+        "columns",
+        "The base paths that get the new data files in turn: names or paths, separated by commas or as a JSON list; "
+        "`.` is the table's own folder.",
+        use=("new table", "later writes"),
+    )
+    target_all_bases: bool | None = option(
+        None,
+        "flag",
+        "All base paths get the new data files in turn: `true` after the table's own folder, `false` without it.",
+        use=("new table", "later writes"),
+    )
+    allow_other_stores: bool = False
     config: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -125,12 +149,21 @@ class WriteOptions:
         if isinstance(self.write_order, str):
             raise TypeError(f"write_order must be a sequence of names of columns, not text; pass [{self.write_order!r}]")
         object.__setattr__(self, "write_order", tuple(self.write_order))
+        if isinstance(self.target_bases, str):
+            raise TypeError(f"target_bases must be a sequence of names or paths, not text; pass [{self.target_bases!r}]")
+        object.__setattr__(self, "initial_bases", given_bases(self.initial_bases))
+        object.__setattr__(self, "target_bases", tuple(self.target_bases))
         check_texts("properties", self.properties, '{"key": "text"}')
         check_texts("column_options", self.column_options, '{"v.lance.compression": "zstd"}')
 
     def after_commit(self, version: int) -> WriteOptions:
         """The options of the next commit of the same change, after one that made `version` (0: none). Only one has the write's number."""
         return replace(self, txn_app_id=None, txn_version=None) if version else self
+
+    @property
+    def targets(self) -> Targets:
+        """The folders for new data files."""
+        return Targets(tuple(self.target_bases), self.target_all_bases)
 
     @property
     def keeps_columns(self) -> bool:

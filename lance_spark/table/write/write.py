@@ -23,7 +23,6 @@ from lance_spark.errors import (
     CommitConflictError,
     InvalidOperationError,
     InvalidOptionError,
-    SchemaMismatchError,
     StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -32,14 +31,12 @@ from lance_spark.errors import (
     on_refusal,
 )
 from lance_spark.file.supported_types import WRITABLE, check_supported, storage_version, warn_if_unstable
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
-from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema import primary_key
-from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS, TableSettings, check_counts
 from lance_spark.table.build.old_writers import completed
@@ -50,15 +47,18 @@ from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, reopened
-from lance_spark.table.write.conform import check_fits, matched
-from lance_spark.table.write.defaults import default_of
+from lance_spark.table.write.bases import Folder, are_registered, new_bases
 from lance_spark.table.write.fragment_writer import FragmentWriter
-from lance_spark.table.write.merge_schema import commit_widened, widened
-from lance_spark.table.write.new_schema import new_schema
+from lance_spark.table.write.merge_schema import commit_widened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
+from lance_spark.table.write.settled import Frame, settled
 from lance_spark.table.write.target import Mode, WriteTarget
+
+_OLD_FORMAT = (
+    "; migrate the table first (Dataset.migrate, CALL lance.system.migrate or lance-spark migrate); overwriting it is possible, too"
+)
 
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
@@ -112,39 +112,74 @@ def read_all(data: Data) -> pa.Table:
 
 
 def begin_write(
-    place: str | PathLike[str] | Store | Snapshot, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS
+    place: str | PathLike[str] | Store | Snapshot,
+    arrow_schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions = NO_OPTIONS,
+    frame: Frame | None = None,
 ) -> WriteTarget:
     """Prepare to write data of the schema `arrow_schema`; nothing is written yet. A store has its storage options already.
 
-    A snapshot is the latest version, which has just been opened: it is not opened again.
+    A snapshot is the latest version, which has just been opened: it is not opened again. Data of a `frame` are those of Spark.
 
     "append" creates the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
     all differences if the data does not fit the existing table.
     """
-    return _begin(place, arrow_schema, mode, options)[0]
+    return _begin(place, arrow_schema, mode, options, frame)[0]
 
 
 def _begin(
-    place: str | PathLike[str] | Store | Snapshot, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions
+    place: str | PathLike[str] | Store | Snapshot,
+    arrow_schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions,
+    frame: Frame | None = None,
 ) -> tuple[WriteTarget, Snapshot | None]:
     """The target of `begin_write`, and the snapshot of the version that it pins; None if there is no table."""
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
     store = _store_of(place, options)
     base = _there(place, store)
-    if base is None:
-        return _new_table(store, arrow_schema, mode, options, None), None
-    current = completed(base.manifest)
-    if mode == "create":
+    if base is not None and mode == "create":
         raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
-    check_writable(current, store.uri)
-    if mode == "append":
-        target = _more_rows(base, current, arrow_schema, options)
-    elif options.keeps_columns:
-        target = _other_rows(base, current, arrow_schema, options)
-    else:
-        target = _new_table(store, arrow_schema, mode, options, current)
-    return target.based_on(base), base
+    current = None if base is None else completed(base.manifest)
+    if current is not None:
+        check_writable(current, store.uri)
+        if not are_registered(store, options.initial_bases, current.base_paths):
+            what = "initial_bases are those of new tables; register base paths of a table with add_bases"
+            raise InvalidOptionError(f"{store.uri}: {what}")
+    if current is not None and mode == "append":
+        check_counts(current)
+    data_format = _data_format(current, mode, options)
+    columns = settled(base, arrow_schema, mode, options, WRITABLE[data_format], frame)
+    if columns.change == "new":
+        warn_if_unstable(data_format, store.uri)
+    check_supported(columns.files, WRITABLE[data_format])
+    check_order(columns.table, options.write_order)
+    config = {**({} if current is None else current.config), **options.config}
+    rules = rules_of(columns.table, config)
+    # An overwrite has all columns of the table in its operation.
+    adds_columns = mode == "append" and columns.change == "added"
+    table_schema = columns.table if adds_columns else None
+    target = WriteTarget(store, columns.files, data_format, mode, 0, options, rules, table_schema)
+    if base is None:
+        return _with_initial_bases(target), None
+    return _in_bases(target, base, options).based_on(base), base
+
+
+def _with_initial_bases(target: WriteTarget) -> WriteTarget:
+    """The target for a new table, with its base paths and those that the files are written to."""
+    bases = new_bases(target.store, target.options.initial_bases)
+    locations = Locations(target.store, bases, allow_other_stores=True)  # they are the user's own
+    return replace(target, initial_bases=bases, bases=target.options.targets.folders(locations, target.store))
+
+
+def _in_bases(target: WriteTarget, snapshot: Snapshot, options: WriteOptions) -> WriteTarget:
+    """The target with the base paths that the files are written to."""
+    locations = snapshot.locations
+    if options.allow_other_stores:
+        locations = replace(locations, allow_other_stores=True)
+    return replace(target, bases=options.targets.folders(locations, snapshot.root))
 
 
 def _store_of(place: str | PathLike[str] | Store | Snapshot, options: WriteOptions) -> Store:
@@ -165,53 +200,6 @@ def _there(place: str | PathLike[str] | Store | Snapshot, store: Store) -> Snaps
         return None
 
 
-def _more_rows(base: Snapshot, current: Manifest, arrow_schema: pa.Schema, options: WriteOptions) -> WriteTarget:
-    """The target of an append, which may add columns."""
-    data_format = _data_format(current, "append", options)
-    whole = widened(base, arrow_schema) if options.merge_schema else current.schema
-    check_counts(current)
-    schema = _filled(whole, arrow_schema)
-    table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
-    return _target(base.store, schema, whole, data_format, "append", options, current, table_schema)
-
-
-def _other_rows(base: Snapshot, current: Manifest, arrow_schema: pa.Schema, options: WriteOptions) -> WriteTarget:
-    """The target of an overwrite that keeps the columns, and may add some."""
-    data_format = _data_format(current, "overwrite", options)
-    schema = widened(base, arrow_schema) if options.merge_schema else current.schema
-    check_fits(arrow_schema, schema)
-    return _target(base.store, schema, schema, data_format, "overwrite", options, current)
-
-
-def _new_table(store: Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions, current: Manifest | None) -> WriteTarget:
-    """The target of the first write of a table, or of an overwrite that gives it other columns."""
-    data_format = _data_format(current, mode, options)
-    warn_if_unstable(data_format, store.uri)
-    schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
-    check_new_names(schema.fields, () if current is None else current.schema.fields)
-    if current is not None:
-        primary_key.check_kept(current.schema, schema, overwritten=True)
-    check_fits(arrow_schema, schema)
-    return _target(store, schema, schema, data_format, mode, options, current)
-
-
-def _target(
-    store: Store,
-    schema: Schema,
-    whole: Schema,
-    data_format: str,
-    mode: Mode,
-    options: WriteOptions,
-    current: Manifest | None,
-    table_schema: Schema | None = None,
-) -> WriteTarget:
-    """The target for files with the columns `schema` of a table that has the columns `whole`."""
-    check_supported(schema, WRITABLE[data_format])
-    check_order(whole, options.write_order)
-    config = {**(current.config if current is not None else {}), **options.config}
-    return WriteTarget(store, schema, data_format, mode, 0, options, rules_of(whole, config), table_schema)
-
-
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
     """Prepare to write rows with all columns of `snapshot`, for a change based on this version.
 
@@ -224,26 +212,14 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     if adds_rows:
         check_supported(manifest.schema, WRITABLE[data_format])
     rules = rules_of(manifest.schema, manifest.config)
-    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules).based_on(snapshot)
-
-
-def _filled(whole: Schema, arrow_schema: pa.Schema) -> Schema:
-    """The fields that an append writes: those of the data, and those that have a default.
-
-    Any other field needs no column in the new files: it is read as null.
-    """
-    check_fits(arrow_schema, whole)
-    places = matched(arrow_schema.names, whole.fields)
-    if all(at is None for at in places):
-        raise SchemaMismatchError("the data has none of the table's columns")
-    fields = (f for f, at in zip(whole.fields, places, strict=True) if at is not None or default_of(f) is not None)
-    return replace(whole, fields=tuple(fields))
+    target = WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules)
+    return _in_bases(target, snapshot, options).based_on(snapshot)
 
 
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
     keeps = current is not None and (mode == "append" or options.data_storage_version is None)
     data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
-    storage_version(data_format, "; overwriting the table with one of these is possible" if keeps else "")
+    storage_version(data_format, _OLD_FORMAT if keeps else "")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
         raise InvalidOptionError("stable row ids can be enabled only when a table is created; this table has none")
     return data_format
@@ -252,7 +228,7 @@ def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) ->
 def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
     """Write new rows to data files, which no version refers to yet. If this fails, the files are deleted."""
     writer = FragmentWriter(target)
-    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
+    with on_failure(lambda: delete_data_files(target, files_of(writer.abort()))):
         for batch in batches:
             writer.write(batch, Kind.INSERTED)
         return writer.finish()
@@ -280,7 +256,8 @@ def commit_write(
         transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
         return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
     keeps = target.mode == "overwrite" and bool(target.read_version) and target.options.keeps_columns
-    operation = Overwrite(tuple(fragments), target.schema, dict(target.options.config), keeps_columns=keeps)
+    config, bases = dict(target.options.config), target.initial_bases
+    operation = Overwrite(tuple(fragments), target.schema, config, bases, keeps_columns=keeps)
     try:
         return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base, latest_at)
     except TableAlreadyExistsError:
@@ -310,9 +287,11 @@ def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) ->
     """Append to a table that another writer has created meanwhile, if its schema is the one that we would have given it."""
     snapshot = open_snapshot(target.store)
     theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
-    if theirs != ours or snapshot.manifest.data_format != target.data_format:
+    bases = snapshot.manifest.base_paths
+    if theirs != ours or snapshot.manifest.data_format != target.data_format or bases != target.initial_bases:
         raise CommitConflictError(
-            f"{target.store.uri}: another writer has created the table meanwhile with other columns; run the write again", retryable=True
+            f"{target.store.uri}: another writer has created the table meanwhile with other columns or base paths; run the write again",
+            retryable=True,
         )
     target.rules.constraints.check_complete(snapshot.manifest.config, str(snapshot))
     return commit_write(target.based_on(snapshot), fragments)
@@ -323,37 +302,48 @@ def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
 
     Do not call it after CommitStateUnknownError: a version that refers to them may still appear.
     """
-    _discard(target, lambda: _paths(fragments))
+    _discard(target, lambda: files_of(fragments))
 
 
 def discard_job(target: WriteTarget) -> None:
     """`discard` for all files of a write, including those of tasks that were stopped or lost before they reported their files."""
-    _discard(target, lambda: [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
+    folders = dict.fromkeys((*target.folders, Folder(target.store)))  # new columns are always in the table's own folder
+    _discard(target, lambda: [file for folder in folders for file in _files_of_job(target, folder)])
 
 
-def _discard(target: WriteTarget, find: Callable[[], Sequence[str]]) -> None:
+def _files_of_job(target: WriteTarget, folder: Folder) -> list[DataFile]:
+    """The files of a write in one of its folders."""
+    entries = folder.store.list(folder.path)
+    return [DataFile(entry.name, (), base_id=folder.base_id) for entry in entries if entry.name.endswith(f"{target.job}.lance")]
+
+
+def _discard(target: WriteTarget, find: Callable[[], Sequence[DataFile]]) -> None:
     """Delete the files that `find` returns and no version refers to; if a version cannot be read, none."""
     with logged(f"{target.store.uri}: deleting the files of a write that was given up"):
-        paths, named = find(), set[str]()
+        files, named = find(), set[str]()
         with contextlib.suppress(TableNotFoundError):
-            for version in list_versions(target.store) if paths else ():
+            for version in list_versions(target.store) if files else ():
                 if version > target.read_version:
-                    named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
-        delete_data_files(target, [path for path in paths if path not in named])
+                    manifest = open_snapshot(target.store, version=version).manifest
+                    named.update(file.path for file in files_of(manifest.fragments))
+        delete_data_files(target, [file for file in files if file.path not in named])
     if target.read_version:
         remove_dropped(target.store)
 
 
-def _paths(fragments: Iterable[Fragment]) -> list[str]:
-    return [file.path for fragment in fragments for file in fragment.files]
+def files_of(fragments: Iterable[Fragment]) -> list[DataFile]:
+    """The data files of fragments."""
+    return [file for fragment in fragments for file in fragment.files]
 
 
-def delete_data_files(target: WriteTarget, paths: Iterable[str]) -> None:
-    """Delete data files that no version refers to, with their blobs. Best effort: cleanup finds the rest."""
-    store, have_sidecars = target.store, any(f.is_blob for f in target.schema.walk())
-    for path in paths:
+def delete_data_files(target: WriteTarget, files: Iterable[DataFile]) -> None:
+    """Delete data files of a write that no version refers to, with their blobs. Best effort: cleanup finds the rest."""
+    have_sidecars = any(f.is_blob for f in target.schema.walk())
+    for file in files:
+        folder = target.folder_of(file)
+        path = folder.place(file.path)
         with contextlib.suppress(StorageError):
-            store.delete(f"data/{path}")
-            folder = f"data/{path.removesuffix('.lance')}"
-            for entry in store.list(folder) if have_sidecars else ():
-                store.delete(f"{folder}/{entry.name}")
+            folder.store.delete(path)
+            blobs = path.removesuffix(".lance")
+            for entry in folder.store.list(blobs) if have_sidecars else ():
+                folder.store.delete(f"{blobs}/{entry.name}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.errors import AnalysisException
@@ -16,15 +17,13 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.schema.schema import Field, Schema, quoted
-from lance_spark.spark.columns.types import stored
+from lance_spark.spark.columns.types import inferred
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.merge.rows import When, ambiguous_row
 from lance_spark.table.changes.row_changes import DeltaPlan, RowPlan
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.defaults import default_of, is_required
 from lance_spark.table.write.merge_schema import widened
-from lance_spark.table.write.nullability import loosened
 from lance_spark.verbs.assignment import assignments, checked, without_alias
 from lance_spark.verbs.condition import as_column, check_deterministic
 from lance_spark.verbs.job import in_zone, write_delta
@@ -61,6 +60,37 @@ def _matching_rows(merge: Merge, stack: ExitStack, snapshot: Snapshot) -> DataFr
 
 def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     """The plan for these rows of the table."""
+    old, delta_rows = snapshot.manifest.schema, rows_of_join(merge, snapshot, target)
+    schema, updated = delta_rows.schema, delta_rows.updated
+
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
+        try:
+            return write_delta(delta_rows.rows, in_zone(merge.target.spark, delta))
+        except AmbiguousMergeError as e:
+            raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
+
+    plan = DeltaPlan(
+        snapshot,
+        parts,
+        Intent(schema=schema if schema != old else None),
+        assigned=updated,
+        key=key_of(merge, schema),
+        repeats=merge.may_repeat_deletes,
+    )
+    return RowPlan(plan.write)
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The delta rows of a merge, in the order in which they are written. `schema` is the table's after it, `updated` are assigned."""
+
+    rows: DataFrame
+    schema: Schema
+    updated: tuple[str, ...]
+
+
+def rows_of_join(merge: Merge, snapshot: Snapshot, target: DataFrame) -> JoinedRows:
+    """The delta rows for these rows of the table, which has the columns of `snapshot`."""
     old, schema = snapshot.manifest.schema, _schema(merge, snapshot)
     added = {f.name for f in schema.fields[len(old.fields) :]}
     joined = _joined(merge, target)
@@ -79,23 +109,7 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     )
     # Writers read the other columns of updated rows by fragment and in order.
     ordered = rows.repartition(F.coalesce(F.shiftright(ROW_ADDRESS, 32), _GROUP)).drop(_GROUP).sortWithinPartitions(ROW_ADDRESS)
-
-    def parts(delta: DeltaTarget) -> list[DeltaPart]:
-        try:
-            return write_delta(ordered, in_zone(merge.target.spark, delta))
-        except AmbiguousMergeError as e:
-            raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
-
-    return RowPlan(
-        DeltaPlan(
-            snapshot,
-            parts,
-            Intent(assigned=assigned_ids(schema, sorted(updated)), schema=schema if schema != old else None),
-            tuple(sorted(updated)),
-            key_of(merge, schema),
-            merge.may_repeat_deletes,
-        ).write
-    )
+    return JoinedRows(ordered, schema, tuple(sorted(updated)))
 
 
 def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
@@ -110,7 +124,7 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
     chosen = merge.source.select(*(merge.source[quoted([names[name]])] for name in wanted if name in names))
-    return widened(snapshot, loosened(stored(chosen.schema, {})), nested=True)
+    return widened(snapshot, inferred(chosen.schema), nested=True)
 
 
 def _insert_group(source: DataFrame) -> Column:

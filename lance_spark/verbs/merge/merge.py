@@ -14,11 +14,10 @@ from functools import cache, partial
 import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError
-from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.merge.pairing import ByCondition
 from lance_spark.table.changes.merge.rows import MergeRows, ambiguous_row, merge_in_tasks, plan_merge, table_bytes
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.collect import collected
@@ -39,8 +38,13 @@ def merge(merge: Merge, options: WriteOptions) -> RowChanges:
     if merge.target.alias is None:
         # Columns of the table and of the source must be distinguishable.
         merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
+    current = merge.target.current()
+    if not isinstance(current, Snapshot):
+        from lance_spark.verbs.merge.partitioned import merge_partitioned
+
+        return merge_partitioned(merge, current, options)
     with ExitStack() as stack:
-        return change_rows(merge.target.latest(), options, partial(_plan, merge, stack, cache(partial(collected, merge.source))))
+        return change_rows(current, options, partial(_plan, merge, stack, cache(partial(collected, merge.source))))
 
 
 def _plan(merge: Merge, stack: ExitStack, source: Callable[[tuple[str, ...]], pa.RecordBatch | None], snapshot: Snapshot) -> RowPlan:
@@ -62,6 +66,12 @@ def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot
         except AmbiguousMergeError as e:
             raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 
-    schema = snapshot.manifest.schema
-    intent = Intent(assigned=assigned_ids(schema, own.updated))
-    return RowPlan(DeltaPlan(snapshot, parts, intent, own.updated, key_of(merge, schema), merge.may_repeat_deletes).write)
+    key = key_of(merge, snapshot.manifest.schema)
+    plan = DeltaPlan(
+        snapshot,
+        parts,
+        assigned=own.updated,
+        key=key,
+        repeats=merge.may_repeat_deletes,
+    )
+    return RowPlan(plan.write)

@@ -1,4 +1,4 @@
-"""A write over several partitions that is killed: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER FIRST`.
+"""A change of several partitions that is killed: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER FIRST [CHANGE]`.
 
 As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for every third call n, from FIRST on. Prints how many were killed.
 """
@@ -18,15 +18,24 @@ NEW = pa.table({"id": pa.array([3, 4, 5, 8], pa.int64()), "c": ["US", None, "é"
 """Rows of two partitions that are there and of a new one."""
 
 
-def change(uri: str) -> None:
+def write(uri: str) -> None:
     PartitionedNamespace.open(uri).write(NEW)
+
+
+def update(uri: str) -> None:
+    """Rows of one table move to a new one, and those of others are updated there."""
+    PartitionedNamespace.open(uri).update({"v": "v + 1", "c": "if(c = 'a', 'moved', c)"})
+
+
+CHANGES = {"write": write, "update": update}
 
 
 def main() -> None:
     """See the module."""
-    template, folder, first = sys.argv[1:]
+    template, folder, first, *chosen = sys.argv[1:]
+    change = CHANGES[chosen[0] if chosen else "write"]
     # What takes long the first time in a process is done once, here, for all that are forked.
-    PartitionedNamespace.create("memory://killed/warm", NEW.schema, ["c"]).write(NEW).scan().to_table()
+    PartitionedNamespace.create("memory://killed/warm", NEW.schema, ["c"]).write(NEW).update({"c": "'x'"}).scan().to_table()
     number = int(first)
     while True:
         uri = str(Path(folder) / str(number))

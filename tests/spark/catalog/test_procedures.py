@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from lance_spark import LanceTable
+from lance_spark import Dataset, LanceTable
 from lance_spark.actions.all import ACTIONS
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from tests.spark.catalog.lakes import Lake
@@ -74,7 +74,7 @@ def test_tables_about_a_table_are_queried_like_tables(own: Lake) -> None:
     assert own.sql("SELECT sum(rows), sum(deleted_rows) FROM lance.ns.t.fragments VERSION AS OF 1") == [(60, 0)]
     assert own.sql("SELECT operation FROM lance.ns.t.history WHERE version > 1 ORDER BY version") == [("Append",), ("Delete",)]
     assert own.sql("SELECT name, version FROM lance.ns.t.tags") == [("two", 2)]
-    assert own.sql("SELECT name, type, version FROM lance.ns.t.refs") == [("main", "branch", 3), ("two", "tag", 2)]
+    assert own.sql("SELECT name, type, version FROM lance.ns.t.refs") == [("main", "BRANCH", 3), ("two", "TAG", 2)]
     files = "SELECT f.id, count(*) FROM lance.ns.t.fragments f JOIN lance.ns.t.files d ON d.fragment = f.id GROUP BY f.id ORDER BY f.id"
     assert own.sql(files) == [(0, 1), (1, 1), (2, 1)]
     assert own.sql("SELECT encodings[0] IS NOT NULL FROM lance.ns.t.columns WHERE path = 'id'") == [(True,)]
@@ -185,7 +185,8 @@ def test_history_restore_and_cleanup(own: Lake) -> None:
     assert (done[1], own.versions("ns.t")) == (3, [4, 5])
     [fine] = own.sql("CALL lance.system.verify('ns.t')")
     assert (fine[0], fine[2:]) == (5, (True, [], []))
-    next((Path(own.location("ns.t")) / "data").iterdir()).unlink()
+    lost = Dataset.open(own.location("ns.t")).snapshot.manifest.fragments[0].files[0]
+    Path(own.location("ns.t"), "data", lost.path).unlink()
     [broken] = own.sql("CALL lance.system.verify(table => 'ns.t', decode => false)")
     assert (broken[2], len(broken[3])) == (False, 1)
 

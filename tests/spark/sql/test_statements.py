@@ -286,11 +286,18 @@ def test_statements_of_iceberg(own: Lake) -> None:
     assert own.sql("CALL lance.system.rollback_to_timestamp('ns.t', current_timestamp())") == [(latest + 2, latest + 3)]
     assert own.sql("CALL lance.system.remove_orphan_files(table => 'ns.t', dry_run => true)") == []
     assert own.sql("CALL lance.system.expire_snapshots('ns.t')") == [(0, 0, 0, 0, 0, 0)]
+    assert own.sql("CALL lance.system.rewrite_manifests('ns.t')") == [(0, 0)]
+    ancestors = own.spark.sql("CALL lance.system.ancestors_of(snapshot_id => 2, table => 'ns.t')").collect()
+    assert [row.snapshot_id for row in ancestors] == [2, 1]
     expired = own.spark.sql("CALL lance.system.expire_snapshots('ns.t', current_timestamp(), 2)").collect()[0]
     assert expired.deleted_manifest_files_count > 0
     assert own.versions("ns.t")[-2:] == [latest + 2, latest + 3]
     for wrong, message in {
         "CALL lance.system.fast_forward('ns.t', 'main', 'b')": "write INSERT OVERWRITE",
+        "CALL lance.system.add_files(table => 'ns.t', source_table => '`parquet`.`/x`')": "INSERT INTO t SELECT",
+        "CALL lance.system.migrate('ns.t')": r"LanceTable\.convert",
+        "CALL lance.system.register_table(table => 'ns.new', metadata_file => '/x')": "name the table by its path",
+        "CALL lance.system.create_changelog_view(table => 'ns.t', options => map('start-snapshot-id', '1'))": "table_changes",
         "CALL lance.system.rewrite_data_files(table => 'ns.t', strategy => 'sort')": "ZORDER BY",
         "CALL lance.system.remove_orphan_files('ns.t', current_timestamp())": "leave out older_than",
         "ALTER TABLE lance.ns.t CREATE TAG y RETAIN 7 DAYS": "leave out RETAIN",
@@ -349,7 +356,6 @@ def test_a_table_is_cloned_into_a_catalog_and_to_a_path(own: Lake, uri: str, sql
         "CREATE TABLE lance.ns.back SHALLOW CLONE lance.ns.t": "TABLE_OR_VIEW_ALREADY_EXISTS|already",
         "CREATE TABLE lance.ns.wrong SHALLOW CLONE lance.ns.t VERSION AS OF 9": "version 9",
         "CREATE OR REPLACE TABLE lance.ns.wrong SHALLOW CLONE lance.ns.t": "a clone is a new table",
-        "CREATE TABLE lance.ns.wrong CLONE lance.ns.t": "SHALLOW CLONE or DEEP CLONE is expected",
         "CREATE TABLE spark_catalog.planner.wrong SHALLOW CLONE lance.ns.t": "in the catalog of its table or at a path",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
@@ -419,3 +425,45 @@ def test_a_part_of_a_table_and_tables_of_others_are_not_changed(own: Lake, uri: 
         sql("  OPTIMIZE others")
     assert "at or near 'OPTIMIZE'" in str(error.value)
     assert "(line 1, pos 2)" in str(error.value)
+
+
+def test_statements_of_delta(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id, array(float(id), float(1)) AS v FROM range(300)")
+    own.sql("ALTER TABLE lance.ns.t ADD CONSTRAINT ok CHECK (id < 1000)")
+    own.sql("DELETE FROM lance.ns.t WHERE id = 7")
+    assert own.sql("SELECT sum(deleted_rows) FROM lance.ns.t.fragments") == [(1,)]
+    own.sql("REORG TABLE lance.ns.t APPLY (PURGE)")
+    assert own.sql("SELECT sum(rows), sum(deleted_rows) FROM lance.ns.t.fragments") == [(299, 0)]
+    latest = own.versions("ns.t")[-1]
+    own.sql("FSCK REPAIR TABLE lance.ns.t DRY RUN")
+    own.sql("ANALYZE TABLE lance.ns.t COMPUTE DELTA STATISTICS")
+    own.sql("VACUUM lance.ns.t FULL")
+    own.sql("VACUUM lance.ns.t LITE DRY RUN")
+    assert own.versions("ns.t")[-1] == latest, "these change no rows"
+    own.sql("CREATE TABLE lance.ns.copy CLONE lance.ns.t VERSION AS OF 1")
+    assert own.sql("SELECT count(*) FROM lance.ns.copy") == [(300,)]
+    assert lance.dataset(own.location("ns.copy")).count_rows() == 300
+    for wrong, message in {
+        "ALTER TABLE lance.ns.t CLUSTER BY AUTO": r"CLUSTER BY \(a, b\)",
+        "ALTER TABLE lance.ns.t DROP FEATURE x": "no features of a protocol",
+        "GENERATE symlink_format_manifest FOR TABLE lance.ns.t": "write its rows as Parquet",
+        "REORG TABLE lance.ns.t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=2))": "leave it out",
+        "UPGRADE TABLE lance.ns.t": "needs no upgrade",
+        "VACUUM lance.ns.t USING INVENTORY (SELECT 1)": "leave out USING INVENTORY",
+        "CREATE TABLE lance.ns.c SHALLOW CLONE lance.ns.t TBLPROPERTIES ('a'='b')": "SET TBLPROPERTIES",
+        "CREATE TABLE lance.ns.c SHALLOW CLONE lance.ns.t LOCATION '/p'": r"shallow_clone\('t', '/path'\)",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(wrong)
+    # Words that begin these statements are names elsewhere.
+    assert own.sql("SELECT 1 AS reorg, 2 AS fsck, 3 AS upgrade, 4 AS generate") == [(1, 2, 3, 4)]
+
+
+def test_a_statement_makes_an_index_of_vectors(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id BIGINT, v ARRAY<FLOAT>) TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2')")
+    own.sql("INSERT INTO lance.ns.t SELECT id, array(float(id), float(1)) FROM range(300)")
+    own.sql("ALTER TABLE lance.ns.t CREATE INDEX near USING ivf_flat (v) WITH (num_partitions = 1, distance_type = 'l2')")
+    [index] = own.spark.sql("SHOW INDEXES FROM lance.ns.t").collect()
+    assert (index.name, index.index_type) == ("near", "ivf_flat")
+    with pytest.raises(SPARK_ERRORS, match="unknown kind of index"):
+        own.sql("ALTER TABLE lance.ns.t CREATE INDEX other USING ivf_flatt (v)")

@@ -116,7 +116,7 @@ def test_tables_of_catalogs_and_changes_are_streams_too(spark: SparkSession, tmp
 )
 def test_options_of_a_single_read_are_refused(spark: SparkSession, uri: str, options: dict[str, str], message: str) -> None:
     with pytest.raises((*SPARK_ERRORS, StreamingQueryException), match=message):
-        spark.readStream.format("lance").options(**options).load(uri).writeStream.format("noop").start().awaitTermination(60)
+        spark.readStream.format("lance").options(**options).load(uri).writeStream.format("noop").start().awaitTermination()
 
 
 def test_options_of_a_stream_are_refused_by_a_single_read(spark: SparkSession, uri: str) -> None:

@@ -19,7 +19,6 @@ from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.schema.schema import from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import (
-    FRAGMENT_REUSE,
     changed_fields,
     fragments_of,
     rewritten,
@@ -29,6 +28,7 @@ from lance_spark.table.build.index_coverage import (
     without,
 )
 from lance_spark.table.build.manifest_builder import TableSettings, build
+from lance_spark.table.build.reuse_history import FRAGMENT_REUSE
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import open_snapshot
 

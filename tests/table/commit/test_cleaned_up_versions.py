@@ -45,7 +45,6 @@ from lance_spark.table.commit.commit import commit
 from lance_spark.table.write import write
 
 Change = Callable[[str], object]
-pytestmark = pytest.mark.usefixtures("alone")
 
 
 def rows(first: int) -> pa.Table:

@@ -49,7 +49,7 @@ def _append(process: int, uri: str, options: dict[str, str], start: Any) -> None
             else:
                 _until_it_lands(partial(Dataset.write, uri, _rows(writer, number), "append", storage_options=options))
 
-    start.wait(timeout=60)
+    start.wait(timeout=250)
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(append, [2 * process, 2 * process + 1]))
 

@@ -199,8 +199,8 @@ def digest(place: Path) -> str:
 def plain(value: Any) -> Any:
     """A value of a manifest without dataclasses, and with the keys of maps in order."""
     if dataclasses.is_dataclass(value):
-        # pylance writes no unknown fields, and what is recorded does not depend on where they would be.
-        named = (field.name for field in dataclasses.fields(value) if not field.name.startswith("unknown_of_"))
+        # pylance writes no unknown fields, and what is recorded does not depend on where they would be, nor on what is not compared.
+        named = (field.name for field in dataclasses.fields(value) if field.compare and not field.name.startswith("unknown_of_"))
         return {name: plain(getattr(value, name)) for name in named}
     if isinstance(value, Mapping):
         return sorted((key, plain(item)) for key, item in value.items())

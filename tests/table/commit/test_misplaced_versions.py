@@ -18,6 +18,8 @@ from lance_spark.storage.store import Store
 from lance_spark.table.write import write
 from tests.table.interleaving import interrupted_everywhere
 
+pytestmark = pytest.mark.usefixtures("among_others")
+
 
 def rows(*values: int) -> pa.Table:
     return pa.table({"a": pa.array(values, pa.int64())})

@@ -159,7 +159,7 @@ class SlowClockStore(Store):
     def walk(self, folder: str) -> list[Entry]:
         return [_earlier(entry) for entry in super().walk(folder)]
 
-    def at(self, uri: str) -> Store:
+    def at(self, uri: str, base_id: int | None = None) -> Store:
         return SlowClockStore(uri, self._given)
 
 

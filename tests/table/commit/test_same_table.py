@@ -30,6 +30,8 @@ from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import WriteTarget
 from tests.table.interleaving import interrupted_everywhere
 
+pytestmark = pytest.mark.usefixtures("among_others")
+
 VERSIONS = 4
 """Versions of the table that is dropped."""
 

@@ -79,7 +79,7 @@ class Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path, alone: None) -> Table:
+def table(tmp_path: Path) -> Table:
     """A table with a tag and a branch. Actions of others are immediate."""
     made = Table(str(tmp_path / "t"), str(tmp_path / "template"))
     for i in range(1, LATEST + 1):

@@ -200,7 +200,7 @@ def test_verification_of_a_clone_says_what_is_missing_in_its_source(source: Data
     problems = Dataset.open(clone.uri).verify().problems
     assert {problem.path.partition("/")[0] for problem in problems if problem.kind == "missing"} == {"data", "_deletions", "_indices"}
     for problem in problems:
-        assert f"it is a file of {source.uri}, which this clone or branch reads" in problem.message
+        assert f"it is a file of {source.uri}, which this table reads" in problem.message
     shutil.rmtree(source.uri)
     assert len(Dataset.open(clone.uri).verify().problems) == len(problems)
 

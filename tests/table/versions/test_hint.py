@@ -46,9 +46,6 @@ class Place:
         return Dataset.write(self.uri, rows(*values), "append", storage_options=self.options)
 
 
-pytestmark = pytest.mark.usefixtures("alone")
-
-
 @pytest.fixture(
     params=others_slow(
         ["file", "file, old names", "file, migrated names", "file, a branch", "s3", "s3, a branch"], ["file", "file, a branch", "s3"]

@@ -14,13 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import DataSourceStreamWriter
 
 import lance_spark
-import lance_spark.spark.write as spark_writers
+import lance_spark.spark.write as spark_writes
 from lance_spark import Dataset, LanceTable, PartitionedNamespace
 from lance_spark.errors import LanceError, SchemaMismatchError
 from lance_spark.schema.schema import from_arrow
+from lance_spark.spark.write.writer import Write
 from lance_spark.table.write import rules
 from lance_spark.table.write.defaults import Moment, default_of
 from tests.doors import DOORS, NO_DOORS, Door, Place
@@ -69,17 +70,69 @@ def test_data_files_are_written_behind_the_rules_only() -> None:
     assert without == {"table/write/rules.py", "namespace/manifest_table.py"}
 
 
+WRITE_FRAGMENTS = {
+    "FragmentWriter": {
+        "table/write/fragment_writer.py",
+        "table/write/write.py",
+        "table/changes/delta_writer.py",
+        "table/changes/column_files.py",
+        "table/compaction/task.py",
+        "table/compaction/cluster.py",
+        "namespace/partitioned/write.py",
+    },
+    "write_fragments": {
+        "table/write/write.py",
+        "namespace/manifest_table.py",
+        "spark/write/rows.py",
+        "spark/write/delta.py",
+    },
+    "write_rows": {
+        "table/changes/delta.py",
+        "table/changes/delta_writer.py",
+        "table/changes/row_tasks.py",
+        "table/changes/merge/rows.py",
+        "spark/write/delta.py",
+        "verbs/job.py",
+    },
+    "write_columns": {
+        "table/changes/column_files.py",
+        "table/changes/new_columns.py",
+        "table/backfill/work.py",
+        "spark/write/columns.py",
+        "verbs/add_columns.py",
+    },
+    "write_partitions": {
+        "namespace/partitioned/write.py",
+        "namespace/partitioned/namespace.py",
+        "spark/write/partitions.py",
+    },
+}
+"""What writes fragments, and the modules that name it: each of them is behind a door of `tests.doors`, or writes rows as they are."""
+
+
+@pytest.mark.parametrize("name", WRITE_FRAGMENTS)
+def test_only_what_is_listed_writes_fragments(name: str) -> None:
+    found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if re.search(rf"\b{name}\b", p.read_text())}
+    assert found == WRITE_FRAGMENTS[name]
+
+
+def test_spark_gets_one_writer_and_that_of_streams_which_uses_it() -> None:
+    classes = re.compile(r"^class (\w+)\(.*\bDataSource\w*Writer\b", re.MULTILINE)
+    found = [name for path in sorted(PACKAGE.rglob("*.py")) for name in classes.findall(path.read_text())]
+    assert found == ["LanceStreamWriter", "LanceWriter"]
+
+
 def public_names() -> Iterator[str]:
-    """The public methods and functions, and the writers of Spark."""
+    """The public methods and functions, and the kinds of writes of Spark."""
     for owner in (Dataset, LanceTable, PartitionedNamespace):
         yield from (f"{owner.__name__}.{name}" for name in dir(owner) if not name.startswith("_"))
     yield from (
         f"lance_spark.{name}" for name in lance_spark.__all__ if name != "errors" and not inspect.isclass(getattr(lance_spark, name))
     )
-    for found in pkgutil.iter_modules(spark_writers.__path__):
-        module = importlib.import_module(f"{spark_writers.__name__}.{found.name}")
+    for found in pkgutil.iter_modules(spark_writes.__path__):
+        module = importlib.import_module(f"{spark_writes.__name__}.{found.name}")
         classes = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
-        yield from (c.__name__ for c in classes if issubclass(c, DataSourceWriter | DataSourceStreamWriter))
+        yield from (c.__name__ for c in classes if c is not Write and issubclass(c, (Write, DataSourceStreamWriter)))
 
 
 def test_what_writes_rows_is_a_door() -> None:

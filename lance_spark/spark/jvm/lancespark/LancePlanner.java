@@ -3,6 +3,7 @@ package lancespark;
 import java.util.*;
 import lancespark.core.Addition;
 import lancespark.core.Features;
+import lancespark.core.Plugins;
 import lancespark.core.ReplaceGuard;
 import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
@@ -24,7 +25,7 @@ import org.apache.spark.sql.execution.datasources.v2.V2ScanRelationPushDown$;
  * Catalyst expressions are not translated here.
  *
  * Janino compiles these sources at run time on Spark 4.0 to 4.3. It supports neither lambdas nor type inference, hence the
- * casts. Features lists everything that is not in Spark's public connector API.
+ * casts. features.txt lists everything that is not in Spark's public connector API.
  */
 public class LancePlanner extends Rule {
 
@@ -58,34 +59,24 @@ public class LancePlanner extends Rule {
     }
 
     private static void add(SparkSessionExtensions extensions) {
-      List additions = additions(), rules = rules();
+      List additions = Plugins.additions(), rules = rules();
       for (int i = 0; i < additions.size(); i++) ((Addition) additions.get(i)).addTo(extensions);
       for (int i = 0; i < rules.size(); i++) extensions.injectOptimizerRule(new RuleBuilder((Rule) rules.get(i)));
       extensions.injectPreCBORule(new RuleBuilder(new PushDownTrial()));
     }
 
-    /** The optimizer rules of the features that are there, in their order. */
+    /** The optimizer rules, in their order. */
     public static List rules() {
-      return all(new Object[] { Features.object("row_level", "lancespark.row_level.RowLevelCommands"), Features.object("session_catalog", "lancespark.session_catalog.CatalogTables"),
-          Features.object("catalog", "lancespark.catalog.DroppedTables"), new LancePlanner(), new ReplaceGuard() });
-    }
-
-    private static List additions() {
-      return all(new Object[] { Features.object("resolution", "lancespark.resolution.LanceResolution"), Features.object("resolution", "lancespark.resolution.EarlyNames"),
-          Features.object("statements", "lancespark.statements.StatementParser"), Features.object("functions", "lancespark.functions.LanceScanFunction"), Features.object("text", "lancespark.text.TextFunction"),
-          Features.object("nearest", "lancespark.nearest.NearestJoins") });
-    }
-
-    private static List all(Object[] found) {
-      List out = new ArrayList(Arrays.asList(found));
-      out.removeAll(Collections.singletonList(null));
-      return out;
+      List all = new ArrayList(Plugins.rules());
+      all.add(new LancePlanner());
+      all.add(new ReplaceGuard());
+      return all;
     }
 
     /** Adds to a session that is built its rules, as extra optimizations, and what is not an optimizer rule. */
     public void addTo(SparkSession session) throws Exception {
       ReplaceGuard.addTo(session, rules());
-      List additions = additions();
+      List additions = Plugins.additions();
       for (int i = 0; i < additions.size(); i++) ((Addition) additions.get(i)).addTo(session);
     }
 

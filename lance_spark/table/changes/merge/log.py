@@ -22,7 +22,6 @@ from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPar
 from lance_spark.table.changes.merge.pairing import SOURCE, ByKeys, Rows
 from lance_spark.table.changes.merge.rows import MergeClause, MergeRows, column, merge_in_tasks, plan_merge
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.mem_wal.entries import TOMBSTONE
 from lance_spark.table.mem_wal.tasks import open_sstable
 from lance_spark.table.scan.plan import ScanPlan, plan_parts
@@ -57,7 +56,7 @@ def merge_log(snapshot: Snapshot, options: WriteOptions, runner: Runner) -> Iter
 def _plan(shard: Shard, generation: int, path: str, runner: Runner, snapshot: Snapshot) -> RowPlan:
     if (generation, path) not in next((now.sstables for now in shards_of(snapshot) if now.name == shard.name), ()):
         # Another process has merged it.
-        return RowPlan(DeltaPlan(snapshot, lambda delta: [], Intent()).write)
+        return RowPlan(DeltaPlan(snapshot, lambda delta: []).write)
     schema, keys = snapshot.manifest.schema, primary_key(snapshot.manifest.schema)
     rows = _rows(snapshot, shard, path)
     names = tuple(f.name for f in keys)
@@ -67,9 +66,8 @@ def _plan(shard: Shard, generation: int, path: str, runner: Runner, snapshot: Sn
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         return merge_in_tasks(merged, snapshot, delta, runner, plan_merge(merged, snapshot, runner.cores))
 
-    assigned = tuple(schema.names)
-    intent = Intent(assigned=assigned_ids(schema, assigned), compacted=(compacted.SerializeToString(),))
-    return RowPlan(DeltaPlan(snapshot, parts, intent, assigned, keys).write)
+    intent = Intent(compacted=(compacted.SerializeToString(),))
+    return RowPlan(DeltaPlan(snapshot, parts, intent, schema.names, keys).write)
 
 
 def _rows(snapshot: Snapshot, shard: Shard, path: str) -> pa.Table:

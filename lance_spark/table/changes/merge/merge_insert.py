@@ -14,11 +14,10 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
-from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, ByKeys, Rows, columns_of
 from lance_spark.table.changes.merge.rows import MergeClause, MergeRows, ambiguous_row, column, merge_in_tasks, plan_merge
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
@@ -47,6 +46,12 @@ class MergeInsert:
 
 def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> RowChanges:
     """Merge the rows of `source`. Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError."""
+    check_actions(merge)
+    return change_rows(snapshot, options, partial(_plan, merge, source))
+
+
+def check_actions(merge: MergeInsert) -> None:
+    """Raise ValueError for a merge without an action, or with two of matched rows, and TypeError for keys that are no names."""
     if merge.update + merge.delete + merge.fail > 1:
         raise ValueError("matched rows can be updated, be deleted, or be an error: call only one when_matched_... method")
     for name in merge.on:
@@ -54,10 +59,31 @@ def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, optio
     if not (merge.update or merge.delete or merge.fail or merge.insert or merge.delete_by_source is not None):
         raise ValueError("the merge has no action; call at least one when_... method")
 
-    return change_rows(snapshot, options, partial(_plan, merge, source))
+
+@dataclass(frozen=True)
+class Prepared:
+    """A merge for a table: its `rows`, the names of its `keys`, the columns that updates assign, and the primary key if that is named."""
+
+    rows: MergeRows
+    keys: tuple[str, ...]
+    assigned: tuple[str, ...]
+    primary_key: tuple[Field, ...]
 
 
 def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
+    found = prepared(merge, source, snapshot)
+
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
+        try:
+            return merge_in_tasks(found.rows, snapshot, delta, Here(), plan_merge(found.rows, snapshot, Here.cores))
+        except AmbiguousMergeError as e:
+            raise ambiguous_row(e.address, snapshot, found.keys) from e
+
+    return RowPlan(DeltaPlan(snapshot, parts, assigned=found.assigned, key=found.primary_key).write)
+
+
+def prepared(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> Prepared:
+    """The merge of the rows of `source` into a version. Raises SchemaMismatchError for rows that do not fit."""
     schema = snapshot.manifest.schema
     places = matched(source.column_names, schema.fields)
     names = {at: f.name for f, at in zip(schema.fields, places, strict=True)}
@@ -74,15 +100,8 @@ def _plan(merge: MergeInsert, source: pa.Table, snapshot: Snapshot) -> RowPlan:
     merged = MergeRows(pairing, tuple(_clauses(merge, rows.schema, schema)))
     assigned = tuple(rows.column_names)
     key = primary_key(schema) if merge.insert else ()
-
-    def parts(delta: DeltaTarget) -> list[DeltaPart]:
-        try:
-            return merge_in_tasks(merged, snapshot, delta, Here(), plan_merge(merged, snapshot, Here.cores))
-        except AmbiguousMergeError as e:
-            raise ambiguous_row(e.address, snapshot, keys) from e
-
     told = key if {f.name for f in key} <= {*keys} else ()
-    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, assigned)), assigned, told).write)
+    return Prepared(merged, keys, assigned, told)
 
 
 def _clauses(merge: MergeInsert, source: pa.Schema, table: Schema) -> Iterator[MergeClause]:
@@ -171,14 +190,15 @@ def key_names(snapshot: Snapshot, on: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class MergeInsertBuilder(Generic[Result]):
-    """A builder of a merge, with pylance's names."""
+    """A builder of a merge, with pylance's names. `run` merges rows as it says."""
 
-    snapshot: Snapshot
+    uri: str
     merge: MergeInsert
-    result: Callable[[RowChanges], Result]
+    run: Callable[[MergeInsert, pa.Table, WriteOptions], Result]
+    options: WriteOptions = NO_OPTIONS
 
     def __repr__(self) -> str:
-        return f"MergeInsertBuilder({self.snapshot.store.uri!r}, on={list(self.merge.on)!r})"
+        return f"MergeInsertBuilder({self.uri!r}, on={list(self.merge.on)!r})"
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder[Result]:
         """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`.
@@ -212,12 +232,20 @@ class MergeInsertBuilder(Generic[Result]):
         """
         return self._with(delete_by_source=expr or "")
 
+    def target_bases(self, bases: Sequence[str]) -> MergeInsertBuilder[Result]:
+        """Write the new data files to these base paths in turn, which are names or paths; see `Dataset.write`."""
+        return replace(self, options=replace(self.options, target_bases=bases))
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder[Result]:
+        """Write the new data files to all base paths in turn, after the table's own folder if that is included."""
+        return replace(self, options=replace(self.options, target_all_bases=include_primary))
+
     def execute(self, data: Data) -> Result:
         """Merge the rows, which are kept in memory.
 
         Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError; see `when_matched_fail`.
         """
-        return self.result(merge_insert(self.snapshot, self.merge, read_all(data), NO_OPTIONS))
+        return self.run(self.merge, read_all(data), self.options)
 
     def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:
         return replace(self, merge=replace(self.merge, **changes))

@@ -6,11 +6,11 @@ in pairs, and only if a clause uses them. The driver inserts the rows of the sou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -133,9 +133,19 @@ def merge_in_tasks(merge: MergeRows, snapshot: Snapshot, target: DeltaTarget, ru
     matched = np.zeros(size, dtype=bool)
     for task in found:
         matched |= np.unpackbits(np.frombuffer(task.matched, np.uint8), count=size).astype(bool)
-    changed = (rows for task in found for pairs in task.pairs for rows in _changed(merge, target, pairs))
-    own = write_rows(target, chain(changed, _inserted(merge, target, np.flatnonzero(~matched))))
+    table = _of(target)
+    changed = (rows for task in found for pairs in task.pairs for rows in _changed(merge, table, pairs))
+    own = write_rows(target, chain(changed, _inserted(merge, table, np.flatnonzero(~matched))))
     return [*(task.part for task in found if task.part is not None), own]
+
+
+def delta_rows(merge: MergeRows, table: Table, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
+    """The delta rows of a merge, which is run in this process. `tasks` are those of `merge_plan`."""
+    matched = np.zeros(merge.source.num_rows, dtype=bool)
+    for task in tasks:
+        for pairs in _pieces(_found(merge, task, matched), merge.row_bytes):
+            yield from _changed(merge, table, pairs)
+    yield from _inserted(merge, table, np.flatnonzero(~matched))
 
 
 def _fewest(snapshot: Snapshot, tasks: int) -> int:
@@ -152,21 +162,50 @@ def table_bytes(snapshot: Snapshot) -> int:
 
 def ambiguous_row(address: int, snapshot: Snapshot, keys: Sequence[str]) -> AmbiguousMergeError:
     """The error for a row of the table that several rows of the source change, with its values in these columns."""
-    row = f"row at address {address}"
+    values: Mapping[str, object] = {}
     if keys:
         fields = snapshot.manifest.schema.select([quoted([name]) for name in keys])
         values = read_rows(snapshot, np.array([address], dtype=np.uint64), fields).to_pylist()[0]
-        row = "row with " + ", ".join(f"{name} = {value!r}" for name, value in values.items())
-    return AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the {row}", address)
+    return ambiguous_values(address, str(snapshot), values)
+
+
+def ambiguous_values(address: int, version: str, values: Mapping[str, object]) -> AmbiguousMergeError:
+    """The error for a row that several rows of the source change, with its values in some columns."""
+    named = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    row = f"row with {named}" if named else f"row at address {address}"
+    return AmbiguousMergeError(f"{version}: more than one row of the source changes the {row}", address)
 
 
 def plan_merge(merge: MergeRows, snapshot: Snapshot, cores: int) -> list[ScanTask]:
     """The tasks that look for matching rows."""
     if merge.pairing.is_empty and not merge.of("not matched by source"):
         return []
+    return [task for task in plan_tasks(snapshot, merge_plan(merge), cores) if task.parts]
+
+
+def merge_plan(merge: MergeRows) -> ScanPlan:
+    """The scan that looks for matching rows."""
     columns = tuple(quoted([name]) for name in merge.scanned)
-    plan = ScanPlan(columns=columns, with_row_address=True, batch_size=merge.pairing.scan_rows)
-    return [task for task in plan_tasks(snapshot, plan, cores) if task.parts]
+    return ScanPlan(columns=columns, with_row_address=True, batch_size=merge.pairing.scan_rows)
+
+
+class Task(Protocol):
+    """A part of the scan `merge_plan`."""
+
+    def read(self) -> Iterable[pa.RecordBatch]:
+        """Its rows."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a merge asks of the rows that it changes: their columns, and some of these at addresses."""
+
+    schema: Schema
+    rows_at: Callable[[np.ndarray, tuple[str, ...]], pa.RecordBatch]
+
+
+def _of(target: DeltaTarget) -> Table:
+    return Table(target.write.schema, partial(rows_at, target.snapshot))
 
 
 @dataclass(frozen=True)
@@ -186,13 +225,13 @@ class _Find:
             few.append(some)
             count += len(some.addresses)
             if count >= self.fewest:
-                every = chain(few, pairs)
-                part = write_rows(self.target, (rows for p in every for rows in _changed(self.merge, self.target, p)))
+                every, table = chain(few, pairs), _of(self.target)
+                part = write_rows(self.target, (rows for p in every for rows in _changed(self.merge, table, p)))
                 return _Found(np.packbits(matched).tobytes(), part, ())
         return _Found(np.packbits(matched).tobytes(), None, tuple(few))
 
 
-def _found(merge: MergeRows, task: ScanTask, matched: np.ndarray) -> Iterator[_Pairs]:
+def _found(merge: MergeRows, task: Task, matched: np.ndarray) -> Iterator[_Pairs]:
     """The pairs of a task, and its rows without a match to which a clause applies. Sets `matched` for rows of the source in pairs."""
     by_source = merge.of("not matched by source")
     for batch in _together(task.read(), merge.pairing.scan_rows):
@@ -268,7 +307,7 @@ def _value_bytes(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return np.asarray(counts * item)
 
 
-def _changed(merge: MergeRows, target: DeltaTarget, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+def _changed(merge: MergeRows, table: Table, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
     """The delta rows of pairs."""
     for clauses, chosen in (
         (merge.of("matched"), pairs.source != _NONE),
@@ -277,18 +316,18 @@ def _changed(merge: MergeRows, target: DeltaTarget, pairs: _Pairs) -> Iterator[p
         if clauses and chosen.any():
             addresses, source = pairs.addresses[chosen], pairs.source[chosen]
             formulas = [formula for clause in clauses for formula in clause.formulas]
-            both = {TARGET: rows_at(target.snapshot, addresses, columns_of(formulas, TARGET))}
+            both = {TARGET: table.rows_at(addresses, columns_of(formulas, TARGET))}
             if names := columns_of(formulas, SOURCE):
                 both[SOURCE] = taken(merge.source, source, names)
-            yield from _applied(clauses, both, addresses, len(addresses), target.write.schema)
+            yield from _applied(clauses, both, addresses, len(addresses), table.schema)
 
 
-def _inserted(merge: MergeRows, target: DeltaTarget, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
+def _inserted(merge: MergeRows, table: Table, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
     """The delta rows of rows of the source without a match."""
     clauses = merge.of("not matched")
     names = columns_of([formula for clause in clauses for formula in clause.formulas], SOURCE)
     for some in _pieces([_Pairs(rows, rows)] if clauses else [], merge.row_bytes):
-        yield from _applied(clauses, {SOURCE: taken(merge.source, some.source, names)}, None, len(some.source), target.write.schema)
+        yield from _applied(clauses, {SOURCE: taken(merge.source, some.source, names)}, None, len(some.source), table.schema)
 
 
 def _applied(

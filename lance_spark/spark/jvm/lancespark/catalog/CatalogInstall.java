@@ -2,7 +2,7 @@ package lancespark.catalog;
 
 import java.lang.reflect.Field;
 import java.util.Map;
-import lancespark.core.Features;
+import lancespark.core.Plugins;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -12,8 +12,7 @@ public class CatalogInstall {
 
   /** The session gets the catalog `name`, in place of one of this name that it may have. Returns the class of the catalog. */
   public String add(SparkSession session, String name, Map settings) throws Exception {
-    Object found = Features.object("changelog", "lancespark.ChangelogCatalog");
-    NamespaceCatalog catalog = (NamespaceCatalog) (found == null ? Features.object("catalog", "lancespark.LanceCatalog") : found);
+    NamespaceCatalog catalog = (NamespaceCatalog) Plugins.hook(NamespaceCatalog.class);
     catalog.initialize(name, new CaseInsensitiveStringMap(settings));
     Object manager = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().catalogManager();
     synchronized (manager) {
@@ -22,7 +21,7 @@ public class CatalogInstall {
     return catalog.getClass().getName();
   }
 
-  /** The class that declares the field depends on the version of Spark, so the field is not in the lists of Features. */
+  /** The class that declares the field depends on the version of Spark, so the field is not in features.txt. */
   public static Field field(Class type, String name) throws NoSuchFieldException {
     for (Class c = type; c != null; c = c.getSuperclass()) {
       Field[] fields = c.getDeclaredFields();

@@ -1,27 +1,19 @@
 package lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.protocol.Json;
-import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.types.*;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -131,7 +123,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = entry == null ? nameOf(place) : nameOf(entry);
     if (table == null || !changesRows()) return rows;
     try {
-      if (entry != null) ((TableCatalog) Session.active().sessionState().catalogManager().v2SessionCatalog()).invalidateTable(entry);
+      if (entry != null) ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).invalidateTable(entry);
       org.apache.spark.sql.classic.SparkSession session = Session.active();
       if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);
     } catch (Exception e) {
@@ -156,43 +148,8 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
 
   private JsonNode called(ObjectNode place, ObjectNode values) {
-    ObjectNode request = Json.object().put("name", name);
-    request.set("place", place);
-    request.set("arguments", values);
-    JsonNode rows = ask(request);
-    int stages = Json.at(signature, "stages").asInt();
-    if (stages == 0) return rows;
-    ObjectNode job = Json.object().put("version", rows.asLong());
-    ArrayNode done = Json.array();
-    for (int i = 0; i < stages; i++) done.add(results((ObjectNode) request.deepCopy().put("version", rows.asLong()).set("results", done.deepCopy())));
-    job.set("results", done);
-    return ask((ObjectNode) request.set("job", job));
-  }
-
-  private JsonNode ask(ObjectNode request) {
-    Identifier id = Identifier.of(new String[0], Json.at(request, "place").toString());
-    JsonNode names = Json.at(Json.at(request, "place"), "id");
-    if (names != null) {
-      String[] namespace = new String[names.size() - 1];
-      for (int i = 0; i < namespace.length; i++) namespace[i] = Json.at(names, i).asText();
-      id = Identifier.of(namespace, Json.at(names, namespace.length).asText());
-    }
-    return catalog.python.ask("call", request.deepCopy(), id, id.namespace());
-  }
-
-  /** The results of the tasks on the executors, in base64. */
-  private ArrayNode results(ObjectNode arguments) {
     try {
-      StructType schema = new StructType().add("result", DataTypes.BinaryType, false);
-      CaseInsensitiveStringMap options = catalog.python.options("tasks", arguments);
-      PythonDataSourceV2 source = CatalogPython.unopened();
-      source.getOrCreateDataSourceInPython(Names.CATALOG_FORMAT, options, (scala.Option) scala.Option.empty());
-      PythonTable table = new PythonTable(source, Names.CATALOG_FORMAT, schema);
-      LogicalPlan relation = DataSourceV2Relation$.MODULE$.create(table, (scala.Option) scala.Option.empty(), (scala.Option) scala.Option.empty());
-      List rows = org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(Session.active(), relation).collectAsList();
-      ArrayNode results = Json.array();
-      for (int i = 0; i < rows.size(); i++) results.add(Base64.getEncoder().encodeToString((byte[]) ((Row) rows.get(i)).get(0)));
-      return results;
+      return new ProcedureCall(catalog.python, name, place, values).rows();
     } catch (Throwable t) {
       Platform.throwException(t);
       return null;
@@ -204,7 +161,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     ObjectNode place = Json.object();
     if (isPath(table)) return (ObjectNode) place.set("id", Json.array().add(table));
     List parts = parts(table);
-    CatalogManager manager = Session.active().sessionState().catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     boolean isCurrent = manager.currentCatalog().name().equals(catalog.name());
     if (parts.size() > 1 && parts.get(0).equals(catalog.name())) parts.remove(0);
     else if (parts.size() == 1 && isCurrent && ((String) parts.get(0)).indexOf('/') < 0) parts.addAll(0, Arrays.asList(manager.currentNamespace()));

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Features;
+import lancespark.core.OfLanceTables;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.catalog.*;
@@ -15,7 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog of lance tables in a namespace, `lance.ns.t`, or at paths, `lance.`/path``. It is set up by `lance_spark.catalog`, or by
  * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
  */
-public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, OfLanceTables {
   private String name;
   public CatalogPython python;
 

@@ -4,7 +4,6 @@ import java.util.*;
 import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.protocol.Names;
-import lancespark.source.Source;
 import lancespark.table.LanceTable;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;

@@ -9,6 +9,7 @@ import java.nio.channels.SocketChannel;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import lancespark.protocol.Names;
 import org.apache.spark.InterruptibleIterator;
 import org.apache.spark.TaskContext;
@@ -31,7 +32,9 @@ final class PythonTask {
   private static final String BYTES = "maxBytesPerBatch";
   private static final String DAEMON_FIELD = "org$apache$spark$api$python$BasePythonRunner$$daemonModule";
   private static final String SPARKS_DAEMON = "pyspark.daemon";
-  private static volatile boolean hasDaemon = true;
+  /** How often in a row the daemon may fail to start until it is left alone: it may have been killed, or the machine be busy. */
+  private static final int TRIES = 5;
+  private static final AtomicInteger FAILURES = new AtomicInteger();
   static final Object[] NONE = new Object[0];
 
   private final Object source, runner;
@@ -57,14 +60,16 @@ final class PythonTask {
   }
 
   private InterruptibleIterator started(scala.collection.Iterator parts, TaskContext task) throws Exception {
-    if (hasDaemon && takesDaemon()) {
+    if (FAILURES.get() < TRIES && takesDaemon()) {
       setDaemon(Names.WORKER_DAEMON);
       try {
-        return compute(parts, task);
+        InterruptibleIterator batches = compute(parts, task);
+        FAILURES.set(0);
+        return batches;
       } catch (Exception e) {
         if (task.isInterrupted()) throw e;
-        // The executor's Python finds the package only after the worker has started.
-        hasDaemon = false;
+        // The executor's Python may find the package only after the worker has started.
+        FAILURES.incrementAndGet();
         setDaemon(SPARKS_DAEMON);
       }
     }

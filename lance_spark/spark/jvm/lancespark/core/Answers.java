@@ -6,9 +6,17 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 public class Answers {
   /** The same source, with what this Spark permits. */
   public static UserDefinedPythonDataSource to(UserDefinedPythonDataSource source) {
-    Object planning = Features.object("planning", "lancespark.planning.PlanningAnswers");
-    return planning == null ? source : ((Answers) planning).in(source);
+    return chosen().in(source);
+  }
+
+  /** Starts what answers, so that the first request does not wait for it. Does not wait itself. */
+  public static void start(UserDefinedPythonDataSource source) { chosen().startFor(source); }
+
+  private static Answers chosen() {
+    Object planning = Plugins.hook(Answers.class);
+    return planning == null ? new Answers() : (Answers) planning;
   }
 
   public UserDefinedPythonDataSource in(UserDefinedPythonDataSource source) { return source; }
+  public void startFor(UserDefinedPythonDataSource source) {}
 }

@@ -1,30 +1,82 @@
 package lancespark.core;
 
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
 import java.util.*;
 import org.slf4j.LoggerFactory;
 
 /** A part of the planner that a Spark without some of its internals does without. */
 class Feature {
-  final String[][] used;
-  private final String name, lost, needs;
+  final String name;
+  /** What features.txt says of it. */
+  String lost = "", plugin = null;
+  private String needs = "";
+  /** Each has a class and the members in use. */
+  private final List used = new ArrayList();
+  private List missing = null;
   private Boolean known = null;
 
-  /** `lost` says what is lost without it, "" for what not all VERSIONS have; and `needs` has the names of the features that it needs besides "scan". */
-  Feature(String name, String lost, String needs, String[][] used) {
-    this.name = name;
-    this.lost = lost;
-    this.needs = needs;
-    this.used = used;
+  Feature(String name) { this.name = name; }
+
+  /** Takes what a line of features.txt says. */
+  void say(String key, String value) {
+    if (key.equals("lost")) lost = value;
+    if (key.equals("plugin")) plugin = value;
+    if (key.equals("needs")) needs = value;
+    if (key.equals("named") || key.equals("uses")) used.add(value.split(" "));
   }
 
-  /** The names of the features that this one needs, directly or not, and its own. */
+  /** The features that this one needs, directly or not, and itself. */
   Set needed() {
     Set all = new LinkedHashSet();
-    all.add("scan");
+    if (!name.equals("scan")) all.add(Features.feature("scan"));
     String[] names = needs.isEmpty() ? new String[0] : needs.split(" ");
     for (int i = 0; i < names.length; i++) all.addAll(Features.feature(names[i]).needed());
-    all.add(name);
+    all.add(this);
     return all;
+  }
+
+  /** The entries that are missing in the Spark of `loader`, without those of features that this one needs. */
+  synchronized List missing(ClassLoader loader) {
+    if (missing != null) return missing;
+    missing = new ArrayList();
+    for (int i = 0; i < used.size(); i++) addMissing((String[]) used.get(i), loader);
+    return missing;
+  }
+
+  private void addMissing(String[] entry, ClassLoader loader) {
+    String simpleName = entry[0].substring(entry[0].lastIndexOf('.') + 1);
+    try {
+      Class type = Class.forName(entry[0], false, loader);
+      for (int i = 1; i < entry.length; i++) if (!has(type, entry[i])) missing.add(simpleName + "#" + entry[i]);
+    } catch (ClassNotFoundException e) {
+      missing.add(simpleName);
+    }
+  }
+
+  private static boolean has(Class type, String member) {
+    if (member.startsWith(".")) return declares(type, member.substring(1));
+    String name = member.substring(0, member.indexOf('/'));
+    List parameters = Arrays.asList(member.substring(name.length() + 1).split("\\|"));
+    if (name.equals("new")) {
+      Constructor[] all = type.getConstructors();
+      for (int i = 0; i < all.length; i++) if (parameters.contains("" + all[i].getParameterCount())) return true;
+      return false;
+    }
+    Method[] all = type.getMethods();
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].getName().equals(name) && parameters.contains("" + all[i].getParameterCount())) return true;
+    }
+    return false;
+  }
+
+  static boolean declares(Class type, String field) {
+    try {
+      type.getDeclaredField(field);
+      return true;
+    } catch (NoSuchFieldException e) {
+      return false;
+    }
   }
 
   synchronized boolean isKnown() {

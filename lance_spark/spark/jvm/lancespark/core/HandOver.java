@@ -15,7 +15,7 @@ public class HandOver {
   public static HandOver ofWrites() { return known(); }
 
   private static HandOver known() {
-    Object columnar = Features.object("columnar", "lancespark.columnar.driver.ColumnarMode");
+    Object columnar = Plugins.hook(HandOver.class);
     return columnar == null ? new HandOver() : (HandOver) columnar;
   }
 

@@ -69,8 +69,7 @@ public class ReplaceGuard extends Rule {
   }
 
   private static String lanceTable(Object catalog, Object name) {
-    boolean isStaged = catalog.getClass().getName().equals("lancespark.session_catalog.ReplacingCatalog");
-    if (isStaged || !(catalog instanceof TableCatalog) || !(name instanceof Identifier)) return null;
+    if (catalog instanceof ReplacesAtOnce || !(catalog instanceof TableCatalog) || !(name instanceof Identifier)) return null;
     return hasLanceTable((TableCatalog) catalog, (Identifier) name) ? name.toString() : null;
   }
 

@@ -4,19 +4,32 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 
-/** The only code, besides CatalogInstall, that accesses private fields of Spark. Features lists them, and the arguments of case classes. */
+/** The only code, besides CatalogInstall, that accesses private fields of Spark. features.txt lists them, and the arguments of case classes. */
 public class SparkInternals {
   public static Object get(Object object, String field) throws Exception { return accessible(object, field).get(object); }
+
+  /** The value of a field; null if there is none. */
+  public static Object getIfThere(Object object, String field) throws Exception {
+    Field found = found(object, field);
+    return found == null ? null : found.get(object);
+  }
+
   public static void set(Object object, String field, Object value) throws Exception { accessible(object, field).set(object, value); }
 
   private static Field accessible(Object object, String name) throws Exception {
+    Field field = found(object, name);
+    if (field == null) throw new NoSuchFieldException(object.getClass().getName() + "." + name);
+    return field;
+  }
+
+  private static Field found(Object object, String name) throws Exception {
     for (Class type = object.getClass(); type != null; type = type.getSuperclass()) {
-      if (!Features.declares(type, name)) continue;
+      if (!Feature.declares(type, name)) continue;
       Field field = type.getDeclaredField(name);
       field.setAccessible(true);
       return field;
     }
-    throw new NoSuchFieldException(object.getClass().getName() + "." + name);
+    return null;
   }
 
   /** The constructor arguments of a case class. */

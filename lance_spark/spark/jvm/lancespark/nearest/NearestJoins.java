@@ -2,7 +2,6 @@ package lancespark.nearest;
 
 import java.util.*;
 import lancespark.core.Addition;
-import lancespark.core.Features;
 import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
@@ -39,7 +38,7 @@ public class NearestJoins extends Rule implements Addition {
   public String ruleName() { return NAME; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("nearest") || !plan.containsPattern(TreePattern$.MODULE$.NEAREST_BY_JOIN())) return plan;
+    if (!plan.containsPattern(TreePattern$.MODULE$.NEAREST_BY_JOIN())) return plan;
     if (Session.isPushDownExcluded() || Session.isExcluded(NAME)) return plan;
     try {
       Definitions definitions = new Definitions();

@@ -8,4 +8,5 @@ public class PlanningAnswers extends Answers {
   public PlanningAnswers() {}
 
   public UserDefinedPythonDataSource in(UserDefinedPythonDataSource source) { return new PlanningSource(source.dataSourceCls()); }
+  public void startFor(UserDefinedPythonDataSource source) { PlanningProcess.startAhead(source.dataSourceCls()); }
 }

@@ -2,11 +2,13 @@ package lancespark.planning;
 
 import java.io.*;
 import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Names;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
+import org.apache.spark.SparkFiles;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.PythonWorker;
 import org.apache.spark.api.python.PythonWorkerUtils$;
@@ -33,25 +35,39 @@ class PlanningProcess {
       UDF + "killOnIdleTimeout", "spark.python.worker.tracebackDumpIntervalSeconds", UDF + "tracebackDumpIntervalSeconds",
       UDF + "hideTraceback.enabled", UDF + "simplifiedTraceback.enabled", UDF + "tracebackWithLocals.enabled",
       "spark.sql.planner.pythonExecution.memory", "spark.sql.pyspark.dataSource.profiler", "spark.sql.pyspark.worker.logging.enabled" };
-  /** False if the process did not start: the Python may lack the package, which comes with the files of a session. */
-  private static volatile boolean hasStarted = false, starts = !System.getProperty("os.name").startsWith("Windows");
+  private static final boolean IS_WINDOWS = System.getProperty("os.name").startsWith("Windows");
+  /** The Pythons of which a process has started, and those of which none does: one may lack the package, which comes with the files of a session. */
+  private static final Set STARTED = ConcurrentHashMap.newKeySet(), NOT_STARTING = ConcurrentHashMap.newKeySet();
 
-  /** How often a request is asked whose process ends before it answers. Processes that wait for requests may have been killed together. */
+  /** What starts, or has started, a process ahead of the first request; null if none was asked for. */
+  private static volatile Thread ahead = null;
+
+  /** How often a process is started for a request, or asked it. Processes that start, wait or answer may be killed, and a busy machine may not answer in time. */
   private static final int TRIES = 5;
 
   /** The answer to a request; `source` is the source as a function. */
   static Object answer(Question question, PythonFunction source) {
     try {
       if (Workers.env() == null) throw new UnsupportedOperationException("the Spark session was stopped: open the lance table again in a new session");
+      boolean wasAsked = false;
       for (int i = 0; i < TRIES; i++) {
-        PythonPlannerRunner runner = (PythonPlannerRunner) question.request(i > 0);
-        if (!canAnswer(source)) return runner.runInPython(runner.runInPython$default$1());
+        PythonPlannerRunner runner = (PythonPlannerRunner) question.request(wasAsked);
+        if (!canAnswer(source)) return answerOfSpark(runner);
+        Thread starting = ahead;
+        if (starting != null) starting.join();  // so that this request does not start another one
+        PlanningProcess process = new PlanningProcess(source);
+        if (!process.start()) continue;
+        wasAsked = true;
         try {
-          PlanningProcess process = started(source);
-          return process == null ? runner.runInPython(runner.runInPython$default$1()) : process.answer(runner);
+          return process.answer(runner);
         } catch (IOException e) {
           Session.LOG.warn("a Python process on the driver ended before it answered, and another one is asked", e);
         }
+      }
+      if (!STARTED.contains(source.pythonExec())) {
+        NOT_STARTING.add(source.pythonExec());
+        Session.LOG.info("Spark's own processes plan reads and writes, because another one did not start");
+        return answerOfSpark((PythonPlannerRunner) question.request(false));
       }
     } catch (Exception e) {
       Platform.throwException(e);
@@ -60,30 +76,36 @@ class PlanningProcess {
         + "killed, or there is too little memory. " + question.outcome());
   }
 
+  private static Object answerOfSpark(PythonPlannerRunner runner) {
+    return runner.runInPython(runner.runInPython$default$1());
+  }
+
+  /** Starts a process that waits for the first request. If none starts, the first request tries again. */
+  static synchronized void startAhead(PythonFunction source) {
+    if (!canAnswer(source)) return;
+    final PlanningProcess process = new PlanningProcess(source);
+    ahead = new Thread("lance_spark-start") {
+      public void run() {
+        try {
+          if (process.start()) process.end("releasePythonWorker");
+        } catch (Exception e) {
+          Session.LOG.debug("no Python process on the driver waits for the first request", e);
+        }
+      }
+    };
+    ahead.setDaemon(true);
+    ahead.start();
+  }
+
   private static boolean canAnswer(PythonFunction source) {
-    return starts && source.pythonIncludes().isEmpty() && source.broadcastVars().isEmpty() && !isSetOtherwise();
+    boolean hasFilesOfClient = !source.pythonIncludes().isEmpty() && artifacts().isDefined();
+    return !IS_WINDOWS && !NOT_STARTING.contains(source.pythonExec()) && !hasFilesOfClient && source.broadcastVars().isEmpty() && !isSetOtherwise();
   }
 
   private static boolean isSetOtherwise() {
     SQLConf settings = SQLConf$.MODULE$.get();
     for (int i = 0; i < OTHERS.length; i++) if (settings.contains(OTHERS[i])) return true;
     return false;
-  }
-
-  /** A process that waits for a request; null if none starts. Raises IOException if others have started before: those may have been killed. */
-  private static PlanningProcess started(PythonFunction source) throws IOException {
-    PlanningProcess process = new PlanningProcess(source);
-    try {
-      process.start();
-      hasStarted = true;
-      return process;
-    } catch (Exception e) {
-      if (hasStarted && !Thread.currentThread().isInterrupted()) throw new IOException(e);
-      if (Thread.currentThread().isInterrupted()) Platform.throwException(e);
-      starts = false;
-      Session.LOG.info("Spark's own processes plan reads and writes, because another one did not start", e);
-      return null;
-    }
   }
 
   private final PythonFunction source;
@@ -93,9 +115,9 @@ class PlanningProcess {
 
   private PlanningProcess(PythonFunction source) {
     this.source = source;
-    scala.Option state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
-    artifacts = state.isEmpty() ? state : (scala.Option) new scala.Some(((JobArtifactState) state.get()).uuid());
+    artifacts = artifacts();
     Map all = new HashMap(source.envVars());
+    all.put("PYTHONPATH", path(source));
     all.put("SPARK_REUSE_WORKER", "1");
     all.put("SPARK_SIMPLIFIED_TRACEBACK", "1");
     all.put("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER");
@@ -103,9 +125,34 @@ class PlanningProcess {
     environment = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
   }
 
-  private void start() throws Exception {
-    Object started = Workers.call("createPythonWorker", scala.Tuple2.class, new Object[] { source.pythonExec(), Names.PLANNING_MODULE, Names.PLANNING_DAEMON, environment, Boolean.TRUE });
-    worker = (PythonWorker) ((scala.Tuple2) started)._1();
+  /** The session's own folder of files, as Spark Connect has it. */
+  private static scala.Option artifacts() {
+    scala.Option state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
+    return state.isEmpty() ? state : (scala.Option) new scala.Some(((JobArtifactState) state.get()).uuid());
+  }
+
+  /** PYTHONPATH with the files of --py-files, since the daemon imports the package before it reads their names. */
+  private static String path(PythonFunction source) {
+    List files = source.pythonIncludes(), places = new ArrayList();
+    for (int i = 0; i < files.size(); i++) places.add(SparkFiles.get((String) files.get(i)));
+    Object given = source.envVars().get("PYTHONPATH");
+    if (given != null) places.add(given);
+    return String.join(File.pathSeparator, places);
+  }
+
+  /** Makes a process wait for the request. False if it does not start. An interrupted thread, whose query was cancelled, starts none. */
+  private boolean start() throws Exception {
+    try {
+      Object started = Workers.call("createPythonWorker", scala.Tuple2.class, new Object[] { source.pythonExec(), Names.PLANNING_MODULE, Names.PLANNING_DAEMON, environment, Boolean.TRUE });
+      worker = (PythonWorker) ((scala.Tuple2) started)._1();
+    } catch (Exception e) {
+      if (e instanceof InterruptedException || Thread.currentThread().isInterrupted()) throw e;
+      if (STARTED.contains(source.pythonExec())) Session.LOG.warn("a Python process on the driver did not start", e);
+      else Session.LOG.info("a Python process on the driver did not start", e);
+      return false;
+    }
+    STARTED.add(source.pythonExec());
+    return true;
   }
 
   /** Gives the process back, so that another request gets it, or ends it. */

@@ -11,14 +11,6 @@ public final class Instructions {
 
   private Instructions() {}
 
-  /** An instruction among these options; null if it is not given. */
-  public static JsonNode get(Map options, String key) {
-    String text = (String) options.get(Names.INSTRUCTIONS);
-    return text == null ? null : Json.at(Json.parse(text), key);
-  }
-
-  public static boolean has(Map options, String key) { return get(options, key) != null; }
-
   /** Adds an instruction to these options. */
   public static void put(Map options, String key, JsonNode value) {
     String text = (String) options.get(Names.INSTRUCTIONS);

@@ -15,8 +15,6 @@ public final class Names {
   public static final String NUMBER = "protocol";
   /** In the metadata of a column of rows: a statement declares whether it is nullable. */
   public static final String DECLARED_COLUMN = "__lance_declared";
-  /** The kind of a source that is a partitioned namespace. */
-  public static final String PARTITIONED = "partitioned";
   /** The column of Spark's delta rows with numbers from 1 on: delete, update, insert, insert again. If a MERGE only inserts rows, it is not there. */
   public static final String ROW_OPERATION = "__row_operation";
   public static final String ROW_ID = "_rowid", ROW_ADDRESS = "_rowaddr";

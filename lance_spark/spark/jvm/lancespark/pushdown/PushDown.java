@@ -1,8 +1,7 @@
 package lancespark.pushdown;
 
-import lancespark.core.Features;
+import lancespark.core.Plugins;
 import lancespark.core.Session;
-import lancespark.core.Walk;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What the rules that push down have in common. */
@@ -17,11 +16,10 @@ public final class PushDown {
     if (failures++ < WARNINGS) Session.LOG.warn("push-down failed: the query reads whole lance tables", reason);
   }
 
-  /** The plan with the conditions that Spark does not push, and with others in their order, if that feature is there; after a failure as it is. */
+  /** The plan with the conditions that Spark does not push, and with others in their order; after a failure as it is. */
   public static LogicalPlan withConditions(LogicalPlan plan) {
     try {
-      Walk extra = (Walk) Features.object("conditions", "lancespark.conditions.ExtraConditions"), order = (Walk) Features.object("conditions", "lancespark.conditions.OrderOfConditions");
-      return extra == null ? plan : order.in(extra.in(plan));
+      return Plugins.readyForPushDown(plan);
     } catch (Throwable t) {
       warn(t);
       return plan;

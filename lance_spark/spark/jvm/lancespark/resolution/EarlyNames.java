@@ -2,9 +2,10 @@ package lancespark.resolution;
 
 import java.util.*;
 import lancespark.core.Addition;
-import lancespark.core.Features;
+import lancespark.core.OfLanceTables;
 import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.source.SessionEntry;
@@ -23,7 +24,6 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -34,8 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The rule that runs before Spark looks up the tables of a statement: where its own rules would refuse a lance table at once.
  *
- * It puts SessionTables into a session that was made of another one. It makes writes with mergeSchema those WITH SCHEMA
- * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
+ * It makes writes with mergeSchema those WITH SCHEMA EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
  * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT. It takes Spark's default source for no format where
  * saveAsTable and createTable make a table in a catalog of lance tables.
  */
@@ -47,10 +46,7 @@ public class EarlyNames extends Rule implements Addition {
   public String ruleName() { return "lance_spark.EarlyNames"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("resolution")) return plan;
     try {
-      Addition tables = (Addition) Features.object("session_catalog", "lancespark.session_catalog.SessionTables");
-      if (tables != null) tables.addTo(Session.active());
       if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
       return new Writes().in(new Insertions().in((LogicalPlan) plan));
     } catch (Throwable t) {
@@ -128,10 +124,10 @@ public class EarlyNames extends Rule implements Addition {
 
   /** Whether a name is one in a catalog of lance tables. */
   private static boolean hasOnlyLanceTables(List names) {
-    CatalogManager manager = Session.active().sessionState().catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
     CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-    return !catalog.name().equals(SESSION) && catalog.getClass().getName().startsWith("lancespark.");
+    return catalog instanceof OfLanceTables;
   }
 
   private static boolean has(scala.Product value, String argument) {
@@ -144,7 +140,7 @@ public class EarlyNames extends Rule implements Addition {
     scala.collection.immutable.Seq parts = (scala.collection.immutable.Seq) relation.multipartIdentifier();
     List names = CollectionConverters.asJava(parts);
     org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
-    CatalogManager manager = state.catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     boolean isFull = names.size() == 3 && names.get(0).equals(SESSION);
     boolean isCurrent = manager.currentCatalog().name().equals(SESSION) && names.size() < 3;
     if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return false;

@@ -2,9 +2,10 @@ package lancespark.resolution;
 
 import java.util.*;
 import lancespark.core.Addition;
-import lancespark.core.Features;
+import lancespark.core.BeforeRules;
 import lancespark.core.OfStream;
 import lancespark.core.OwnStatement;
+import lancespark.core.Plugins;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
@@ -51,24 +52,17 @@ public class LanceResolution extends Rule implements Addition {
 
   /** After a failure the plan stays unchanged: queries still run, while row-level commands and metadata columns are unknown. */
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("resolution")) return plan;
     if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
     try {
       // Spark stores the text of such a view, with the names of the temporary views that it finds in the plan.
       boolean isView = plan.getClass().getSimpleName().startsWith("CreateView") || plan.getClass().getSimpleName().startsWith("AlterView");
-      return withTextColumns(atVersion(new Tables(!isView).in((LogicalPlan) plan)));
+      return Plugins.analyzed(atVersion(new Tables(!isView).in((LogicalPlan) plan)));
     } catch (UnsupportedOperationException e) {
       throw e;
     } catch (Throwable t) {
       Session.LOG.warn("a lance table is only known as a Python source, without metadata columns and row-level commands", t);
       return plan;
     }
-  }
-
-  /** The plan with columns in the place of text functions, if that feature is there. */
-  public static LogicalPlan withTextColumns(LogicalPlan plan) throws Exception {
-    Walk columns = (Walk) Features.object("text", "lancespark.text.TextColumns");
-    return columns == null ? plan : columns.in(plan);
   }
 
   /** Spark would silently ignore new columns. */
@@ -271,8 +265,11 @@ public class LanceResolution extends Rule implements Addition {
   static class ResolutionBuilder implements scala.Function1 {
     public Object apply(Object session) {
       try {
-        Object parser = Features.object("statements", "lancespark.statements.StatementParser");
-        if (parser != null) ((Addition) parser).addTo((SparkSession) session);
+        Iterator additions = Plugins.additions().iterator();
+        while (additions.hasNext()) {
+          Object addition = additions.next();
+          if (addition instanceof BeforeRules) ((BeforeRules) addition).addTo((SparkSession) session);
+        }
       } catch (Exception e) {
         Session.LOG.warn("statements of lance tables such as OPTIMIZE are unknown in this session", e);
       }

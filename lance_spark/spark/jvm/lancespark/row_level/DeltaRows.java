@@ -5,7 +5,6 @@ import java.util.*;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
-import lancespark.source.MetadataColumns;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;

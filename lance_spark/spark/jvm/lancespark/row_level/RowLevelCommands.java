@@ -2,11 +2,10 @@ package lancespark.row_level;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.Features;
+import lancespark.core.Plugins;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Json;
-import lancespark.resolution.LanceResolution;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
 import lancespark.table.LanceOperation;
@@ -35,7 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The optimizer rule that writes the delta rows of DELETE, UPDATE and MERGE INTO with Python.
  *
  * Spark rewrites these commands to a query for delta rows, with an operation and a row address in each. Spark's writer of delta rows runs Java
- * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.write.row_level.
+ * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.write.delta.
  */
 public class RowLevelCommands extends Rule {
   public RowLevelCommands() {}
@@ -44,10 +43,9 @@ public class RowLevelCommands extends Rule {
 
   /** An error fails the command: without this rule it cannot run. */
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("row_level")) return plan;
     try {
       // Spark 4.0 rewrites commands after the rules of the analyzer.
-      return new Commands().in(LanceResolution.withTextColumns((LogicalPlan) plan));
+      return new Commands().in(Plugins.analyzed((LogicalPlan) plan));
     } catch (Exception e) {
       Platform.throwException(e);
       return plan;

@@ -1,7 +1,7 @@
 package lancespark.scan;
 
 import java.util.*;
-import lancespark.core.Features;
+import lancespark.core.Plugins;
 import lancespark.source.Source;
 import org.apache.spark.sql.connector.expressions.*;
 import org.apache.spark.sql.connector.expressions.aggregate.*;
@@ -48,7 +48,7 @@ public class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColu
   }
 
   public Scan build() {
-    SearchPlan search = source.isCut() ? (SearchPlan) Features.object("search", "lancespark.search.VectorSearch") : null;
+    SearchPlan search = source.can("found") ? (SearchPlan) Plugins.hook(SearchPlan.class) : null;
     Scan found = search == null ? null : search.scan(source, schema);
     return found == null ? new LanceScan(source, schema, request) : found;
   }

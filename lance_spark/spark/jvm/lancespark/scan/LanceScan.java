@@ -64,12 +64,12 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
   private Map shown() {
     Map out = request.shown(schema, runtimePredicates);
     out.put("Columnar", handOver().shown());
-    boolean isFiltered = !request.filters.isEmpty() || !runtimeFilters.isEmpty() || source.options.containsKey("filter");
-    if (!source.isPartitioned() && !isFiltered) return out;
+    boolean isFiltered = !request.filters.isEmpty() || !runtimeFilters.isEmpty() || source.can("is_filtered");
+    if (!source.can("has_tables") && !isFiltered) return out;
     try {
       byte[] first = ((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition();
       TaskSize size = TaskSize.of(first);
-      if (source.isPartitioned()) out.put("Partitions", size.tablesRead + " of " + size.tables);
+      if (source.can("has_tables")) out.put("Partitions", size.tablesRead + " of " + size.tables);
       if (!size.indexes.isEmpty()) out.put("ScalarIndexes", size.indexes);
     } catch (Exception e) {
       // The query plans again when it runs, and then reports the error.
@@ -94,10 +94,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
 
   /** Why these rows cannot be searched for those near to others; null if they can. */
   public String whyNotJoined() throws Exception {
-    if (source.isCut()) return "the options of the table choose rows by more than a condition";
-    if (source.isPartitioned()) return "the table is a partitioned namespace; join its tables";
-    if (source.version() == 0) return "the table has no version yet";
-    if (source.hasLog()) return "rows of the table are in its write-ahead log; merge them, or leave them out by mem_wal=base";
+    if (!source.unjoined().isEmpty()) return source.unjoined();
     boolean isOfRows = request.limit < 0 && request.topN == null && request.aggregates == null;
     return isOfRows ? null : "the table is limited or aggregated";
   }
@@ -139,7 +136,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
 
   public CustomMetric[] supportedCustomMetrics() {
     try {
-      return handOver().metrics(source.spark().source().createPythonMetrics(), source.isPartitioned(), source.hasLog());
+      return handOver().metrics(source.spark().source().createPythonMetrics(), source.can("has_tables"), source.can("has_log"));
     } catch (Exception e) {
       return new CustomMetric[0];
     }
@@ -172,7 +169,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
   }
 
   public NamedReference[] filterAttributes() {
-    boolean takesFilters = request.aggregates == null && request.limit < 0 && !source.isCut();
+    boolean takesFilters = request.aggregates == null && request.limit < 0 && source.can("filter");
     StructField[] fields = takesFilters ? schema.fields() : new StructField[0];
     // Spark fails on a name that it cannot resolve, for example if two names differ only in case.
     HashSet<String> names = new HashSet<String>(), ambiguous = new HashSet<String>();

@@ -22,10 +22,11 @@ public class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDown
 
   public LanceScanBuilder(Source source, CaseInsensitiveStringMap options) {
     super(source);
-    request.addConditions(options);
+    if (source.can("filter")) request.addConditions(options);
   }
 
   public Predicate[] pushPredicates(Predicate[] predicates) {
+    if (!source.can("filter")) return predicates;
     List rest = new ArrayList();
     for (int i = 0; i < predicates.length; i++) {
       PlanJson json = new PlanJson(source.table.schema());
@@ -42,13 +43,13 @@ public class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDown
   public Predicate[] pushedPredicates() { return (Predicate[]) request.predicates.toArray(new Predicate[request.predicates.size()]); }
 
   public boolean pushLimit(int limit) {
-    if (request.aggregates != null) return false;
+    if (request.aggregates != null || !source.can("limit")) return false;
     request.limit = limit;
     return true;
   }
 
   public boolean pushTopN(SortOrder[] orders, int limit) {
-    if (request.aggregates != null) return false;
+    if (request.aggregates != null || !source.can("top")) return false;
     PlanJson json = new PlanJson(source.table.schema());
     ArrayNode keys = Json.array();
     for (int i = 0; i < orders.length; i++) {
@@ -64,7 +65,7 @@ public class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDown
   }
 
   /** A limit without a filter is exact, because planning counts rows, unless they are also in a write-ahead log. */
-  public boolean isPartiallyPushed() { return request.topN != null || !request.filters.isEmpty() || source.hasLog(); }
+  public boolean isPartiallyPushed() { return request.topN != null || !request.filters.isEmpty() || !source.can("exact_limit"); }
 
   /** Only aggregates that the manifest answers are complete, as one row for the whole table. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
@@ -72,11 +73,11 @@ public class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDown
     // Spark asks before it replaces averages by sums and counts.
     averagesExactly = averagesExactly && PushedAggregates.averagesExactly(aggregation, source.table.schema());
     for (int i = 0; i < functions.length; i++) if (!(functions[i] instanceof CountStar)) return false;
-    return request.filters.isEmpty() && aggregation.groupByExpressions().length == 0 && !source.hasLog();
+    return request.filters.isEmpty() && aggregation.groupByExpressions().length == 0 && source.can("count");
   }
 
   public boolean pushAggregation(Aggregation aggregation) {
-    if (!averagesExactly) return false;
+    if (!averagesExactly || !source.can("aggregates")) return false;
     try {
       request.aggregates = new PushedAggregates(aggregation, source.table.schema());
       schema = request.aggregates.schema;

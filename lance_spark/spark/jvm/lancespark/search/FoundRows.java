@@ -3,29 +3,23 @@ package lancespark.search;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.ByteArrayInputStream;
 import java.util.*;
-import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Message;
 import lancespark.protocol.Protocol;
 import lancespark.scan.Size;
+import lancespark.scan.TaskLoop;
 import lancespark.source.Source;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.*;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.Metadata;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
@@ -39,16 +33,13 @@ import org.apache.spark.unsafe.Platform;
  * A Python process of the driver finds them (lance_spark.spark.read.search_reader). If there is much to compare, it names tasks, and gets
  * their results when it is asked again.
  */
-class FoundRows implements LocalScan, SupportsReportStatistics {
-  private static final StructType RESULT = new StructType(new StructField[] { new StructField("result", DataTypes.BinaryType, false, Metadata.empty()) });
+class FoundRows extends TaskLoop implements LocalScan, SupportsReportStatistics {
   /** Spark plans a query several times. This has the last rows for each PythonDataSourceV2. */
   private static final Map last = new WeakHashMap();
 
   private final Source source;
   private final StructType schema;
   private final byte[] pickle;
-  private final ArrayNode results = Json.array();
-  private Batch tasks;
   private byte[] answer;
   private InternalRow[] rows;
 
@@ -67,7 +58,7 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
         if (known != null && known.pickle == source.pickle() && known.schema.equals(schema)) return known.isHere() ? known : null;
       }
       FoundRows found = new FoundRows(source, schema, source.pickle());
-      found.ask();
+      found.begin();
       synchronized (last) {
         last.put(spark, found);
       }
@@ -77,39 +68,26 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
     }
   }
 
-  private boolean isHere() { return tasks != null || answer != null; }
+  private boolean isHere() { return hasTasks() || answer != null; }
 
-  /** Asks with the results of all tasks so far. */
-  private void ask() throws Exception {
+  protected Table ask(ArrayNode results) throws Exception {
     String request = Json.text(source.request().put("schema", schema.json()).set("results", results));
     Batch batch = source.batch(request, RESULT);
     byte[] first = ((PythonInputPartition) batch.planInputPartitions()[0]).pickedPartition();
     Message found = Message.header(first, Protocol.FOUND);
     long what = found.integer();
-    tasks = what == Protocol.TASKS ? batch : null;
     answer = what == Protocol.ROWS ? found.bytes() : null;
+    return what == Protocol.TASKS ? new TasksTable(batch, RESULT) : null;
   }
 
   public synchronized InternalRow[] rows() {
     try {
-      while (tasks != null) {
-        results.add(run(tasks));
-        ask();
-      }
+      finish();
       if (rows == null) rows = decoded(answer, schema);
     } catch (Exception e) {
       Platform.throwException(e);
     }
     return rows;
-  }
-
-  /** The results of tasks, in order. */
-  private static ArrayNode run(Batch tasks) {
-    LogicalPlan relation = DataSourceV2Relation$.MODULE$.create(new TasksTable(tasks, RESULT), scala.Option.empty(), scala.Option.empty());
-    Iterator it = Dataset$.MODULE$.ofRows(Session.active(), relation).collectAsList().iterator();
-    ArrayNode out = Json.array();
-    while (it.hasNext()) out.add(Base64.getEncoder().encodeToString((byte[]) ((Row) it.next()).get(0)));
-    return out;
   }
 
   private static InternalRow[] decoded(byte[] stream, StructType schema) throws Exception {

@@ -44,7 +44,6 @@ public class CatalogTables extends Rule {
   public String ruleName() { return "lance_spark.CatalogTables"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!Features.areKnown("session_catalog")) return plan;
     try {
       return new Statements().in((LogicalPlan) plan);
     } catch (UnsupportedOperationException e) {

@@ -3,6 +3,7 @@ package lancespark.session_catalog;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.catalog.NamespaceCatalog;
+import lancespark.core.ReplacesAtOnce;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -16,7 +17,7 @@ import org.apache.spark.unsafe.Platform;
  * The session catalog for a statement that replaces a lance table. Because it is a StagingTableCatalog, Spark replaces the table atomically
  * instead of dropping it first.
  */
-class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTableCatalog, ReplacesAtOnce {
   ReplacingCatalog(CatalogPlugin session) { setDelegateCatalog(session); }
 
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties) {

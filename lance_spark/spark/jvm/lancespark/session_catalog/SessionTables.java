@@ -5,19 +5,15 @@ import java.util.*;
 import lancespark.catalog.CatalogInstall;
 import lancespark.catalog.Changes;
 import lancespark.catalog.NamespaceCatalog;
-import lancespark.core.Addition;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
-import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -35,24 +31,23 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's session catalog, whose lance tables are those of a NamespaceCatalog: they are loaded and altered by the same requests, at the places that
  * their entries name. The entries stay Spark's. Tables of other formats are Spark's alone.
  */
-public class SessionTables extends DelegatingCatalogExtension implements Addition {
+public class SessionTables extends DelegatingCatalogExtension {
   /** A format that has defaults of columns: Spark asks for one, and takes only those that it knows, where columns are in a new place. */
   private static final String TAKES_DEFAULTS = "parquet";
 
   public SessionTables() {}
 
-  public void addTo(SparkSessionExtensions extensions) {}
-
-  /** Stands between the session and Spark's own catalog, also below a catalog of another extension. Does nothing if it does so already. */
-  public void addTo(SparkSession session) throws Exception {
-    CatalogManager manager = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().catalogManager();
+  /** Stands between the session and Spark's own catalog, also below a catalog of another extension. Does nothing if one does so already. */
+  static void putInto(org.apache.spark.sql.classic.SparkSession session) throws Exception {
+    Object manager = session.sessionState().catalogManager();
     synchronized (manager) {
       CatalogPlugin sparks = (CatalogPlugin) CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").get(manager);
       if (sparks instanceof SessionTables) return;
-      setDelegateCatalog(sparks);
-      CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").set(manager, this);
-      scala.Option others = ((scala.collection.mutable.Map) CatalogInstall.field(manager.getClass(), "catalogs").get(manager)).get(name());
-      if (!others.isEmpty() && others.get() instanceof CatalogExtension) ((CatalogExtension) others.get()).setDelegateCatalog(this);
+      SessionTables tables = new SessionTables();
+      tables.setDelegateCatalog(sparks);
+      CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").set(manager, tables);
+      scala.Option others = ((scala.collection.mutable.Map) CatalogInstall.field(manager.getClass(), "catalogs").get(manager)).get(tables.name());
+      if (!others.isEmpty() && others.get() instanceof CatalogExtension) ((CatalogExtension) others.get()).setDelegateCatalog(tables);
     }
   }
 

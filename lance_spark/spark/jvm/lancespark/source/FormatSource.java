@@ -2,6 +2,7 @@ package lancespark.source;
 
 import lancespark.core.Answers;
 import lancespark.core.Session;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 
@@ -10,7 +11,7 @@ public class FormatSource extends PythonDataSourceV2 {
   public FormatSource() {}
 
   public UserDefinedPythonDataSource source() {
-    Session.active();
-    return Answers.to(super.source());
+    UserDefinedPythonDataSource registered = SessionSource.of((SparkSession) (Object) Session.active());
+    return Answers.to(registered == null ? super.source() : registered);
   }
 }

@@ -1,5 +1,6 @@
 package lancespark.source;
 
+import java.util.*;
 import lancespark.protocol.Message;
 import lancespark.protocol.Protocol;
 
@@ -7,15 +8,18 @@ import lancespark.protocol.Protocol;
 final class Pinned {
   /** The pinned version; 0 if there is no table yet. */
   final long version;
-  final String identity, kind;
-  final boolean hasLog;
+  final String identity;
+  /** What the read can, see Abilities in lance_spark.spark.read.kind. */
+  final Set abilities;
+  /** Why a join by nearness does not find its rows; "" if one does. */
+  final String unjoined;
 
   Pinned(byte[] pickle) {
     Message header = Message.header(pickle, Protocol.SOURCE);
     if (header == null) throw new IllegalStateException("the source of a lance table has no header");
     version = header.integer();
     identity = header.text();
-    kind = header.text();
-    hasLog = header.integer() != 0;
+    abilities = new HashSet(Arrays.asList(header.text().split(" ")));
+    unjoined = header.text();
   }
 }

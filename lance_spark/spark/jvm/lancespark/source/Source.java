@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
-import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.protocol.MessageWriter;
 import lancespark.protocol.Names;
@@ -20,8 +19,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
 public class Source {
-  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options.read). The call of a table function does so, too. */
-  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", Names.CHANGE_FEED };
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;
 
@@ -40,12 +37,6 @@ public class Source {
     }
   }
 
-  /** True if the user's options choose rows by more than a condition, so that nothing that Spark pushes may come before them. */
-  public boolean isCut() {
-    for (int i = 0; i < CUTS.length; i++) if (options.containsKey(CUTS[i])) return true;
-    return Instructions.has(options, Instructions.CALL);
-  }
-
   /** A new PythonDataSourceV2 that Spark has not opened. */
   public static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new FormatSource();
@@ -62,14 +53,17 @@ public class Source {
 
   public byte[] pickle() throws Exception { return inPython().dataSource(); }
 
-  /** True if the table has a write-ahead log whose rows are read, too: only tasks know how many rows there are. */
-  public boolean hasLog() {
+  /** True if Spark may ask this of the read: Abilities in lance_spark.spark.read.kind. Not of a table that cannot be opened; its scan reports why. */
+  public boolean can(String ability) {
     try {
-      return pinned().hasLog;
+      return pinned().abilities.contains(ability);
     } catch (Exception e) {
-      return true;
+      return false;
     }
   }
+
+  /** Why a join by nearness does not find the rows; "" if one does. */
+  public String unjoined() throws Exception { return pinned().unjoined; }
 
   /** Spark's own batch over the source with the request. */
   public Batch batch(String request, StructType schema) throws Exception {
@@ -97,15 +91,6 @@ public class Source {
 
   /** What distinguishes the pinned version from that of another table at the same path; "" if there is no table yet. */
   public String identity() throws Exception { return pinned().identity; }
-
-  /** True for a partitioned namespace. */
-  public boolean isPartitioned() {
-    try {
-      return pinned().kind.equals(Names.PARTITIONED);
-    } catch (Exception e) {
-      return false;
-    }
-  }
 
   /** The part common to all requests on this source. */
   public ObjectNode request() {

@@ -10,6 +10,7 @@ import lancespark.catalog.LanceProcedure;
 import lancespark.catalog.Rows;
 import lancespark.core.OwnStatement;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
@@ -118,7 +119,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       List names = CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(column));
       changes[i] = TableChange.updateColumnNullability((String[]) names.toArray(new String[names.size()]), false);
     }
-    ((TableCatalog) Session.active().sessionState().catalogManager().v2SessionCatalog()).alterTable(entry, changes);
+    ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).alterTable(entry, changes);
   }
 
   /** True if no lance table is at the path, but another extension may know it. */

@@ -5,12 +5,11 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.catalog.NamespaceCatalog;
-import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.functions.SearchFunction;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.table.LanceTable;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -36,7 +35,7 @@ class Place {
 
   /** The place of the table, or of the table of a view, with these names; null if it is not a lance table. Raises the error of a NamespaceCatalog. */
   static Place of(List names) throws Throwable {
-    CatalogManager manager = Session.active().sessionState().catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
     boolean isPath = names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && last.indexOf('/') >= 0;
     Map path = Collections.singletonMap("path", last);
@@ -72,7 +71,7 @@ class Place {
 
   /** This place, seen from the catalog of a table with these names, which is to be made; its id becomes the value `made` of the request. */
   Place making(List names, ObjectNode request) {
-    CatalogManager manager = Session.active().sessionState().catalogManager();
+    SessionCatalogs manager = SessionCatalogs.active();
     String first = (String) names.get(0);
     boolean isNamed = names.size() > 1 && manager.isCatalogRegistered(first);
     boolean isPath = !isNamed && names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && ((String) names.get(1)).indexOf('/') >= 0;

@@ -1,6 +1,7 @@
 package lancespark.statements;
 
-import lancespark.core.Addition;
+import java.util.List;
+import lancespark.core.BeforeRules;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import org.apache.spark.sql.SparkSession;
@@ -11,11 +12,11 @@ import org.codehaus.janino.SimpleCompiler;
 /**
  * Puts a parser in front of Spark's, or of another extension's. It takes the statements that StatementText knows, and hands over all others.
  *
- * The methods of ParserInterface differ between versions of Spark, so its class is made of those of a version (ParserSource): that of the newest
- * version is compiled beforehand, and Janino compiles one for other versions. A proxy would not do: it wraps errors that a method does
+ * The methods of ParserInterface differ between versions of Spark, so its class is made of those of a version (ParserSource): those of 4.0 to 4.3
+ * are compiled beforehand, and Janino compiles one for others, and where the sources are compiled in the session. A proxy would not do: it wraps errors that a method does
  * not declare.
  */
-public class StatementParser implements scala.Function2, Addition {
+public class StatementParser implements scala.Function2, BeforeRules {
   private static final String PACKAGE = "lancespark.statements.";
   private static Class type = null;
 
@@ -48,15 +49,18 @@ public class StatementParser implements scala.Function2, Addition {
     return type;
   }
 
-  /** The class that was compiled with this one, if it has the methods of this Spark's parsers; null otherwise. */
+  /** The class that was compiled with this one and has the methods of this Spark's parsers; null if there is none. */
   private static Class beforehand() throws Exception {
-    try {
-      Class found = Class.forName(PACKAGE + ParserSource.BEFOREHAND, true, StatementParser.class.getClassLoader());
-      String known = (String) found.getField("METHODS").get(null);
-      return ParserSource.isOfThisSpark(known) ? found : null;
-    } catch (ClassNotFoundException e) {
-      return null;
+    List names = ParserSource.beforehand();
+    for (int i = 0; i < names.size(); i++) {
+      try {
+        Class found = Class.forName(PACKAGE + names.get(i), true, StatementParser.class.getClassLoader());
+        if (ParserSource.isOfThisSpark((String) found.getField("METHODS").get(null))) return found;
+      } catch (ClassNotFoundException e) {
+        return null;
+      }
     }
+    return null;
   }
 
   private static Class compiled() throws Exception {

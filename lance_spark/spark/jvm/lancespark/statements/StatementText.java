@@ -11,13 +11,18 @@ import lancespark.protocol.Names;
  * next to nothing.
  */
 class StatementText {
-  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER", "REPLACE", "ANALYZE", "CREATE",
-    "DROP" });
-  private static final List ABOUT = Arrays.asList(new String[] { "HISTORY", "DETAIL" });
-  private static final List LISTED = Arrays.asList(new String[] { "INDEXES", "INDEX", "TAGS", "TAG", "BRANCHES", "BRANCH" });
-  private static final List MADE = Arrays.asList(new String[] { "INDEX", "TAG", "BRANCH" });
-  private static final List VERBS = Arrays.asList(new String[] { "CREATE", "REPLACE", "DROP", "REFRESH", "OPTIMIZE" });
+  private static final String[][] SENTENCES = new String[Sentences.ALL.length][];
+  private static final Set FIRST = new HashSet();
+
+  static {
+    for (int i = 0; i < SENTENCES.length; i++) {
+      SENTENCES[i] = Sentences.ALL[i].split(" ");
+      FIRST.addAll(Arrays.asList(SENTENCES[i][0].split("\\|")));
+    }
+  }
+
   private static final String PARAMETERS = "?:$";
+  private static final int NONE = -1;
   private final String text;
   private final List tokens = new ArrayList();
   private int end = 0;
@@ -38,83 +43,70 @@ class StatementText {
     StatementText statement = new StatementText(text);
     Token first = statement.token(0);
     if (first == null || !first.isWord() || !FIRST.contains(first.upper())) return null;
-    return statement.hasHead() && statement.isComplete() ? statement : null;
+    for (int i = 0; i < SENTENCES.length; i++) if (statement.isLike(SENTENCES[i])) return statement.isComplete() ? statement : null;
+    return null;
   }
 
-  private boolean hasHead() {
-    String first = word(0), second = word(1), third = word(2);
-    if (first.equals("OPTIMIZE") || first.equals("VACUUM")) return hasName(1) || hasPath(1);
-    if (first.equals("RESTORE")) return hasName(second.equals("TABLE") && !is(2, "TO") ? 2 : 1) && is(rest, "TO");
-    if (first.startsWith("DESC")) return ABOUT.contains(second) && (hasName(2) || hasPath(2));
-    if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
-    if (first.equals("REPLACE")) return hasName(1) && is(rest, "WHERE");
-    if (second.equals("INDEX") && (first.equals("CREATE") || first.equals("DROP"))) return isIndexOn();
-    if (first.equals("CREATE")) return isClone();
-    if (!second.equals("TABLE") || !hasName(2)) return false;
-    if (first.equals("ANALYZE")) return is(rest, "COMPUTE");
-    String verb = word(rest), object = word(rest + 1);
-    if (object.equals("PARTITION") && is(rest + 2, "FIELD") || object.equals("IDENTIFIER") && is(rest + 2, "FIELDS")) return true;
-    if (verb.equals("ALTER") || verb.equals("CHANGE")) return isEndOf("SET NOT NULL");
-    if (verb.equals("WRITE") || object.equals("CONSTRAINT") && (verb.equals("ADD") || verb.equals("DROP"))) return true;
-    if (object.equals("COLUMNS") && verb.equals("UPDATE")) return true;
-    if (object.equals("COLUMNS") && verb.equals("ADD")) return is(rest + 3, ",") || is(rest + 3, "FROM");
-    return VERBS.contains(verb) && (MADE.contains(object) || object.equals("OR")) || verb.equals("SET") && object.equals("UNENFORCED");
-  }
-
-  /** True for `CREATE | DROP INDEX i ON [TABLE] t`. */
-  private boolean isIndexOn() {
-    if (token(2) == null || !token(2).isName() || !is(3, "ON") || !hasName(is(4, "TABLE") ? 5 : 4)) return false;
-    index = token(2).value;
-    return true;
-  }
-
-  /** True for `CREATE [OR REPLACE] TABLE [IF NOT EXISTS] x [SHALLOW | DEEP] CLONE t`. */
-  private boolean isClone() {
-    int table = is(1, "OR") && is(2, "REPLACE") ? 3 : 1;
-    if (!is(table, "TABLE")) return false;
-    boolean isOptional = is(table + 1, "IF") && is(table + 2, "NOT") && is(table + 3, "EXISTS");
-    if (!hasName(isOptional ? table + 4 : table + 1)) return false;
-    int clone = is(rest, "SHALLOW") || is(rest, "DEEP") ? rest + 1 : rest;
-    if (!is(clone, "CLONE")) return false;
-    made.addAll(name);
-    return hasName(clone + 1);
-  }
-
-  /** True if the text ends with these words, which Spark knows in other statements. */
-  private boolean isEndOf(String words) {
-    String[] all = words.split(" ");
-    while (token(tokens.size()) != null) {}
-    for (int i = 0; i < all.length; i++) if (!is(tokens.size() - all.length + i, all[i])) return false;
-    return true;
-  }
-
-  /** Reads the name of the table from a token on. */
-  private boolean hasName(int start) {
-    head.clear();
-    name.clear();
-    for (int i = 0; i < start; i++) head.add(token(i).upper());
-    this.start = start;
-    rest = start;
-    while (token(rest) != null && token(rest).isName()) {
-      name.add(token(rest++).value);
-      if (!is(rest, ".")) return true;
-      rest++;
+  /** True if the statement begins as a sentence says. Then its names are known. */
+  private boolean isLike(String[] sentence) {
+    made.clear();
+    index = "";
+    isPath = false;
+    int at = 0;
+    for (int i = 0; i < sentence.length; i++) {
+      String part = sentence[i];
+      if (part.equals("<t>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
+      else if (part.equals("<x>")) at = afterName(at, made);
+      else if (part.equals("<i>")) at = afterIndex(at);
+      else if (part.equals("..")) at = Math.max(at, count() - (sentence.length - i - 1));
+      else if (part.equals("?")) at = token(at) == null ? NONE : at + 1;
+      else at = Arrays.asList(part.split("\\|")).contains(word(at)) ? at + 1 : NONE;
+      if (at == NONE) return false;
     }
-    return false;
+    return true;
+  }
+
+  private int afterTable(int at, boolean mayBePath) {
+    head.clear();
+    for (int i = 0; i < at; i++) head.add(token(i).upper());
+    start = at;
+    rest = afterName(at, name);
+    if (rest == NONE && mayBePath) rest = afterPath(at);
+    return rest;
+  }
+
+  /** Reads a name into its parts. */
+  private int afterName(int at, List parts) {
+    parts.clear();
+    while (token(at) != null && token(at).isName()) {
+      parts.add(token(at++).value);
+      if (!word(at).equals(".")) return at;
+      at++;
+    }
+    return NONE;
+  }
+
+  private int afterIndex(int at) {
+    if (token(at) == null || !token(at).isName()) return NONE;
+    index = token(at).value;
+    return at + 1;
   }
 
   /** Reads the path of the table, in quotes as in statements of Delta Lake. */
-  private boolean hasPath(int start) {
-    Token path = token(start);
-    if (path == null || !path.kind.equals(Token.TEXT) || path.value.indexOf('/') < 0) return false;
+  private int afterPath(int at) {
+    Token path = token(at);
+    if (path == null || !path.kind.equals(Token.TEXT) || path.value.indexOf('/') < 0) return NONE;
     isPath = true;
     name.add(Names.FORMAT);
     name.add(path.value);
-    rest = start + 1;
-    return true;
+    return at + 1;
   }
 
-  private boolean is(int i, String word) { return word(i).equals(word); }
+  /** The number of all tokens. */
+  private int count() {
+    while (token(tokens.size()) != null) {}
+    return tokens.size();
+  }
 
   private String word(int i) {
     Token token = token(i);
@@ -123,7 +115,7 @@ class StatementText {
 
   /** False for a text whose tokens are not all known, and for one with parameters, which Spark would not fill in. */
   private boolean isComplete() {
-    boolean isHandedOn = is(0, "REPLACE");
+    boolean isHandedOn = word(0).equals("REPLACE");
     for (int i = rest; token(i) != null; i++) {
       Token token = token(i);
       if (!isHandedOn && token.kind.equals(Token.SYMBOL) && PARAMETERS.indexOf(token.value) >= 0) return false;

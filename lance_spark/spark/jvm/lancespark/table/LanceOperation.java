@@ -3,7 +3,6 @@ package lancespark.table;
 import lancespark.core.Session;
 import lancespark.protocol.Names;
 import lancespark.scan.ColumnsBuilder;
-import lancespark.source.MetadataColumns;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;

@@ -124,7 +124,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Source source = source(Request.without(options));
-    return takesColumnsOnly || Session.isPushDownExcluded() || source.isCut() ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
+    return takesColumnsOnly || Session.isPushDownExcluded() ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new OverwriteBuilder(this, info); }

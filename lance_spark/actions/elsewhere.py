@@ -1,0 +1,76 @@
+"""Procedures of Iceberg's catalogs that have no meaning for Lance tables: each says what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from lance_spark.actions.action import Action, Parameter
+from lance_spark.table.versions.snapshot import Snapshot
+
+_TEXTS, _MAP = "array<string>", "map<string,string>"
+
+
+def _refused(snapshot: Snapshot, **given: Any) -> NoReturn:
+    raise AssertionError("CALL says what to write instead, and asks no more")
+
+
+def _without_meaning(name: str, instead: str, **parameters: str) -> Action:
+    """An operation that is refused; `parameters` are its names and types in Iceberg, besides the table."""
+    described = tuple(Parameter(parameter, kind, "as in Iceberg") for parameter, kind in parameters.items())
+    help = "is an error that says what to do instead"
+    return Action(name, help, {"result": "string"}, _refused, described, command=None, instead=instead)
+
+
+_BRANCH_ROWS = "each branch of a lance table has versions of its own; write INSERT OVERWRITE with the rows of the branch"
+_NO_STATISTICS = "nothing is needed: a scan takes rows, bytes and bounds from the table itself"
+ACTIONS = (
+    _without_meaning("fast_forward", _BRANCH_ROWS, branch="string", to="string"),
+    _without_meaning("cherrypick_snapshot", _BRANCH_ROWS, snapshot_id="bigint"),
+    _without_meaning("publish_changes", f"{_BRANCH_ROWS}, in which changes wait to be published", wap_id="string"),
+    _without_meaning(
+        "add_files",
+        "files of another format are not a part of a lance table; write INSERT INTO t SELECT * FROM parquet.`/path`, which copies the rows",
+        source_table="string",
+        partition_filter=_MAP,
+        check_duplicate_files="boolean",
+        parallelism="int",
+    ),
+    _without_meaning(
+        "snapshot",
+        "write CREATE TABLE copy SHALLOW CLONE t for a lance table, or LanceTable.convert(spark, source, path) for another one",
+        source_table="string",
+        location="string",
+        properties=_MAP,
+    ),
+    _without_meaning(
+        "register_table",
+        "write lance_spark.namespace(..).register_table(id, location), or name the table by its path: lance.`/path`",
+        metadata_file="string",
+    ),
+    _without_meaning(
+        "create_changelog_view",
+        "write CREATE TEMPORARY VIEW v AS SELECT * FROM table_changes('t', 1, 2), the rows that versions 1 and 2 changed",
+        changelog_view="string",
+        options=_MAP,
+        identifier_columns=_TEXTS,
+        compute_updates="boolean",
+        net_changes="boolean",
+    ),
+    _without_meaning(
+        "rewrite_position_delete_files",
+        "deleted rows are left out when their fragments are compacted; write OPTIMIZE t",
+        options=_MAP,
+        where="string",
+    ),
+    _without_meaning(
+        "rewrite_table_path",
+        "the paths in a table are relative to it, so its folder may be copied as it is",
+        source_prefix="string",
+        target_prefix="string",
+        start_version="string",
+        end_version="string",
+        staging_location="string",
+    ),
+    _without_meaning("compute_table_stats", _NO_STATISTICS, snapshot_id="bigint", columns=_TEXTS),
+    _without_meaning("compute_partition_stats", _NO_STATISTICS, snapshot_id="bigint"),
+)

@@ -1,0 +1,209 @@
+"""Tables about a table with the names and columns of Iceberg's metadata tables, from what a version of a Lance table has.
+
+A snapshot is a version, a manifest list and a manifest are the manifest of a version, and a delete file of positions is a deletion file.
+What Lance has no counterpart for is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.inspection.metadata_table import MetadataTable, Row
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.versions.history import HistoryEntry, history, newest_first
+from lance_spark.table.versions.snapshot import Snapshot, to_datetime
+
+_TIME = pa.timestamp("us", "UTC")
+_SUMMARY = pa.map_(pa.string(), pa.string())
+_DATA, _POSITIONS = 0, 1
+"""Iceberg's numbers for the contents of a file."""
+_EXISTING, _ADDED = 0, 1
+"""Iceberg's numbers for the status of a file in a version."""
+
+
+def _snapshots(snapshot: Snapshot) -> Iterable[Row]:
+    for entry in _until(snapshot):
+        version, time, properties = entry.version, entry.timestamp, sorted(entry.properties.items())
+        as_in_iceberg = (time, version, _parent(version), entry.operation, _manifest(snapshot, version), properties)
+        yield (*as_in_iceberg, version, time, entry.message, properties)
+
+
+def _until(snapshot: Snapshot) -> Iterator[HistoryEntry]:
+    return (entry for entry in history(snapshot.store) if entry.version <= snapshot.version)
+
+
+def _parent(version: int) -> int | None:
+    return version - 1 if version > 1 else None
+
+
+def _manifest(snapshot: Snapshot, version: int) -> str | None:
+    """The manifest of a version, if its name is known: that of this version."""
+    return f"{snapshot.store.uri}/{snapshot.path}" if version == snapshot.version else None
+
+
+def _metadata_log(snapshot: Snapshot) -> Iterable[Row]:
+    return [(entry.timestamp, _manifest(snapshot, entry.version), entry.version, None, entry.version) for entry in _until(snapshot)]
+
+
+def _data_files(snapshot: Snapshot) -> Iterator[Row]:
+    for fragment in snapshot.manifest.fragments:
+        for file in fragment.files:
+            store, path = snapshot.locations.data_file(file)
+            yield (_DATA, f"{store.uri}/{path}", "LANCE", fragment.physical_rows, file.size, fragment.id)
+
+
+def _delete_files(snapshot: Snapshot) -> Iterator[Row]:
+    for fragment in snapshot.manifest.fragments:
+        if fragment.deletion is not None:
+            store, path = snapshot.locations.deletion_file(fragment)
+            yield (_POSITIONS, f"{store.uri}/{path}", "LANCE", fragment.deletion.num_deleted, None, fragment.id)
+
+
+def _files(snapshot: Snapshot) -> Iterator[Row]:
+    yield from _data_files(snapshot)
+    yield from _delete_files(snapshot)
+
+
+def _entries(snapshot: Snapshot) -> Iterator[Row]:
+    before = _paths_before(snapshot)
+    for row in _files(snapshot):
+        is_added = row[1] not in before
+        version = snapshot.version if is_added else None
+        yield (_ADDED if is_added else _EXISTING, version, version, version, dict(zip(_FILE, row)))
+
+
+def _paths_before(snapshot: Snapshot) -> set[str]:
+    """The files of the version before this one; none if it was removed."""
+    for earlier in newest_first(snapshot.store):
+        if earlier.version < snapshot.version:
+            return {row[1] for row in _files(earlier)}
+    return set()
+
+
+def _manifests(snapshot: Snapshot) -> Iterable[Row]:
+    added = [row for row in _entries(snapshot) if row[0] == _ADDED]
+    contents = [row[4]["content"] for row in added]
+    data = sum(len(fragment.files) for fragment in snapshot.manifest.fragments)
+    new_data, new_deletions = contents.count(_DATA), contents.count(_POSITIONS)
+    deletions = sum(fragment.deletion is not None for fragment in snapshot.manifest.fragments)
+    path = f"{snapshot.store.uri}/{snapshot.path}"
+    size = snapshot.store.size(snapshot.path)
+    counts = (new_data, data - new_data, 0, new_deletions, deletions - new_deletions, 0)
+    yield (_DATA, path, size, 0, snapshot.version, *counts)
+
+
+def _partitions(snapshot: Snapshot) -> Iterable[Row]:
+    fragments = snapshot.manifest.fragments
+    live = int(all_live_rows(snapshot).sum())
+    physical = sum(fragment.physical_rows for fragment in fragments)
+    files = [file for fragment in fragments for file in fragment.files]
+    deletions = sum(fragment.deletion is not None for fragment in fragments)
+    size = sum(file.size or 0 for file in files)
+    yield (live, len(files), size, physical - live, deletions, 0, 0, to_datetime(snapshot.manifest.timestamp), snapshot.version)
+
+
+def _of_all_versions(rows: Callable[[Snapshot], Iterable[Row]], key: int) -> Callable[[Snapshot], Iterator[Row]]:
+    """The rows of all versions up to this one, newest first, each file once. `key` is the place of a file's name in a row."""
+
+    def all_rows(snapshot: Snapshot) -> Iterator[Row]:
+        seen: set[Any] = set()
+        for version in newest_first(snapshot.store):
+            if version.version > snapshot.version:
+                continue
+            for row in rows(version):
+                if row[key] not in seen:
+                    seen.add(row[key])
+                    yield row
+
+    return all_rows
+
+
+def _all_entries(snapshot: Snapshot) -> Iterator[Row]:
+    for version in newest_first(snapshot.store):
+        if version.version <= snapshot.version:
+            yield from _entries(version)
+
+
+_FILE: Mapping[str, pa.DataType] = {
+    "content": pa.int32(),
+    "file_path": pa.string(),
+    "file_format": pa.string(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+    "fragment": pa.int64(),
+}
+_ENTRY: Mapping[str, pa.DataType] = {
+    "status": pa.int32(),
+    "snapshot_id": pa.int64(),
+    "sequence_number": pa.int64(),
+    "file_sequence_number": pa.int64(),
+    "data_file": pa.struct(list(_FILE.items())),
+}
+_MANIFEST: Mapping[str, pa.DataType] = {
+    "content": pa.int32(),
+    "path": pa.string(),
+    "length": pa.int64(),
+    "partition_spec_id": pa.int32(),
+    "added_snapshot_id": pa.int64(),
+    "added_data_files_count": pa.int32(),
+    "existing_data_files_count": pa.int32(),
+    "deleted_data_files_count": pa.int32(),
+    "added_delete_files_count": pa.int32(),
+    "existing_delete_files_count": pa.int32(),
+    "deleted_delete_files_count": pa.int32(),
+}
+
+
+ICEBERG_TABLES: Mapping[str, MetadataTable] = {
+    "snapshots": MetadataTable(
+        {
+            "committed_at": _TIME,
+            "snapshot_id": pa.int64(),
+            "parent_id": pa.int64(),
+            "operation": pa.string(),
+            "manifest_list": pa.string(),
+            "summary": _SUMMARY,
+            "version": pa.int64(),
+            "timestamp": _TIME,
+            "message": pa.string(),
+            "properties": _SUMMARY,
+        },
+        _snapshots,
+    ),
+    "metadata_log_entries": MetadataTable(
+        {
+            "timestamp": _TIME,
+            "file": pa.string(),
+            "latest_snapshot_id": pa.int64(),
+            "latest_schema_id": pa.int32(),
+            "latest_sequence_number": pa.int64(),
+        },
+        _metadata_log,
+    ),
+    "data_files": MetadataTable(_FILE, _data_files),
+    "delete_files": MetadataTable(_FILE, _delete_files),
+    "entries": MetadataTable(_ENTRY, _entries),
+    "manifests": MetadataTable(_MANIFEST, _manifests),
+    "partitions": MetadataTable(
+        {
+            "record_count": pa.int64(),
+            "file_count": pa.int32(),
+            "total_data_file_size_in_bytes": pa.int64(),
+            "position_delete_record_count": pa.int64(),
+            "position_delete_file_count": pa.int32(),
+            "equality_delete_record_count": pa.int64(),
+            "equality_delete_file_count": pa.int32(),
+            "last_updated_at": _TIME,
+            "last_updated_snapshot_id": pa.int64(),
+        },
+        _partitions,
+    ),
+    "all_data_files": MetadataTable(_FILE, _of_all_versions(_data_files, 1)),
+    "all_delete_files": MetadataTable(_FILE, _of_all_versions(_delete_files, 1)),
+    "all_files": MetadataTable(_FILE, _of_all_versions(_files, 1)),
+    "all_entries": MetadataTable(_ENTRY, _all_entries),
+    "all_manifests": MetadataTable(_MANIFEST, _of_all_versions(_manifests, 1)),
+}

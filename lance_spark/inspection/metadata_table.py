@@ -1,0 +1,31 @@
+"""A table about a table: its columns, and its rows for a version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.table.versions.snapshot import Snapshot
+
+Row = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """The columns of a table about a table, and the function that returns its rows for a version."""
+
+    columns: Mapping[str, pa.DataType]
+    rows: Callable[[Snapshot], Iterable[Row]]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return pa.schema(list(self.columns.items()))
+
+    def read(self, snapshot: Snapshot) -> pa.Table:
+        """All rows."""
+        columns = list(zip(*self.rows(snapshot))) or [()] * len(self.columns)
+        return pa.table([pa.array(values, t) for values, t in zip(columns, self.columns.values())], schema=self.schema)

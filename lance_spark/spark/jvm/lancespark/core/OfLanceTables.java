@@ -1,0 +1,4 @@
+package lancespark.core;
+
+/** A catalog that has lance tables alone. */
+public interface OfLanceTables {}

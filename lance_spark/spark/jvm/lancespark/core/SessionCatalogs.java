@@ -1,0 +1,32 @@
+package lancespark.core;
+
+import java.lang.reflect.InvocationTargetException;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * The catalogs of the active session, as Spark's CatalogManager has them. That is a class before Spark 4.2 and an interface since then, and
+ * compiled code that calls the one fails with the other. So its methods are called by their names.
+ */
+public final class SessionCatalogs {
+  private final Object manager;
+
+  private SessionCatalogs(Object manager) { this.manager = manager; }
+
+  public static SessionCatalogs active() { return new SessionCatalogs(Session.active().sessionState().catalogManager()); }
+
+  public CatalogPlugin catalog(String name) { return (CatalogPlugin) call("catalog", new Object[] { name }); }
+  public CatalogPlugin currentCatalog() { return (CatalogPlugin) call("currentCatalog", new Object[0]); }
+  public String[] currentNamespace() { return (String[]) call("currentNamespace", new Object[0]); }
+  public boolean isCatalogRegistered(String name) { return ((Boolean) call("isCatalogRegistered", new Object[] { name })).booleanValue(); }
+  public CatalogPlugin v2SessionCatalog() { return (CatalogPlugin) call("v2SessionCatalog", new Object[0]); }
+
+  private Object call(String name, Object[] arguments) {
+    try {
+      return SparkInternals.callIfThere(manager, name, arguments);
+    } catch (Exception e) {
+      Platform.throwException(e instanceof InvocationTargetException ? e.getCause() : (Throwable) e);
+      return null;
+    }
+  }
+}

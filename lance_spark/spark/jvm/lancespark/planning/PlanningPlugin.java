@@ -1,0 +1,11 @@
+package lancespark.planning;
+
+import lancespark.core.Answers;
+import lancespark.core.Plugin;
+
+/** Answers Spark's driver by one Python process for each query. */
+public class PlanningPlugin extends Plugin {
+  public PlanningPlugin() {}
+
+  public Object hook(Class type) { return type == Answers.class ? new PlanningAnswers() : null; }
+}

@@ -1,0 +1,11 @@
+package lancespark.row_level;
+
+import lancespark.core.Plugin;
+import org.apache.spark.sql.catalyst.rules.Rule;
+
+/** Runs DELETE, UPDATE and MERGE INTO. */
+public class RowLevelPlugin extends Plugin {
+  public RowLevelPlugin() {}
+
+  public Rule[] rules() { return new Rule[] { new RowLevelCommands() }; }
+}
