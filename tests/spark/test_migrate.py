@@ -25,7 +25,11 @@ def by_call(spark: SparkSession, uri: str) -> tuple[int, str, int]:
 
 
 def by_method(spark: SparkSession, uri: str) -> tuple[int, str, int]:
-    done = LanceTable.forPath(spark, uri).migrate()
+    table = LanceTable.forPath(spark, uri)
+    noted = {"commit_message": "to the newest", "txnAppId": "job", "txnVersion": 3}
+    done = table.migrate(**noted)
+    assert table.migrate(**noted).version == done.version, "done once"
+    assert table.history(1)[0].message == "to the newest"
     return done.version, done.storage_version, done.fragments
 
 

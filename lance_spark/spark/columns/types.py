@@ -24,7 +24,6 @@ from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.columns.field_metadata import PLAIN, kept, shown, string_type
 from lance_spark.spark.workers.version import SPARK_VERSION
-from lance_spark.table.write.nullability import loosened
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"
@@ -182,6 +181,8 @@ def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
 
 def inferred(schema: st.StructType, sizes: Mapping[str, int] = NO_SIZES) -> pa.Schema:
     """As `stored`, for columns that a DataFrame adds to a table: they are nullable (see `table.write.nullability`)."""
+    from lance_spark.table.write.nullability import loosened  # reads do without
+
     return loosened(stored(schema, sizes))
 
 

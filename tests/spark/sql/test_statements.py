@@ -295,7 +295,6 @@ def test_statements_of_iceberg(own: Lake) -> None:
     for wrong, message in {
         "CALL lance.system.fast_forward('ns.t', 'main', 'b')": "write INSERT OVERWRITE",
         "CALL lance.system.add_files(table => 'ns.t', source_table => '`parquet`.`/x`')": "INSERT INTO t SELECT",
-        "CALL lance.system.migrate('ns.t')": r"LanceTable\.convert",
         "CALL lance.system.register_table(table => 'ns.new', metadata_file => '/x')": "name the table by its path",
         "CALL lance.system.create_changelog_view(table => 'ns.t', options => map('start-snapshot-id', '1'))": "table_changes",
         "CALL lance.system.rewrite_data_files(table => 'ns.t', strategy => 'sort')": "ZORDER BY",
