@@ -116,7 +116,7 @@ public class SessionTables extends DelegatingCatalogExtension {
       if (!isLance(id)) return super.alterTable(id, changes);
       boolean hasVersion = isAltered(id, changes);
       TableChange[] rest = hasVersion ? ofProperties(changes) : declared(id, changes);
-      if (rest.length > 0) super.alterTable(id, rest);
+      if (rest.length > 0) super.alterTable(id, keepingComment(SessionEntry.of(id), rest));
       if (hasVersion) Entry.settle(id);
       return loadTable(id);
     } catch (Exception e) {
@@ -139,6 +139,14 @@ public class SessionTables extends DelegatingCatalogExtension {
       SessionEntry.checkNotLost(entry);
       return false;
     }
+  }
+
+  /** Spark's catalog takes the comment from the changes, and loses it without one. */
+  private static TableChange[] keepingComment(CatalogTable entry, TableChange[] changes) {
+    if (entry.comment().isEmpty()) return changes;
+    List all = new ArrayList(Arrays.asList(changes));
+    all.add(0, TableChange.setProperty(TableCatalog.PROP_COMMENT, (String) entry.comment().get()));
+    return (TableChange[]) all.toArray(new TableChange[0]);
   }
 
   private static TableChange[] ofProperties(TableChange[] changes) {
