@@ -104,6 +104,7 @@ CHANGES: dict[str, Step] = {
     "rename": "ALTER TABLE {t} RENAME COLUMN x TO y",
     "comment on a column": "ALTER TABLE {t} ALTER COLUMN y COMMENT 'why'",
     "type": "ALTER TABLE {t} ALTER COLUMN n TYPE BIGINT",
+    "collation": "ALTER TABLE {t} ALTER COLUMN c TYPE STRING COLLATE UNICODE_CI",
     "narrower type": "ALTER TABLE {t} ALTER COLUMN n TYPE INT",
     "not null": "ALTER TABLE {t} ALTER COLUMN id SET NOT NULL",
     "drop columns": "ALTER TABLE {t} DROP COLUMNS (s, y)",

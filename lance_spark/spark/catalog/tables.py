@@ -115,12 +115,16 @@ def load(
 
 
 def _with_types(columns: StructType, declared: str) -> StructType:
-    """The columns with the types of those of the same name in Spark's JSON that are stored alike, such as INTERVAL HOUR."""
+    """The columns with the types of those of the same name in Spark's JSON that are stored alike, such as INTERVAL HOUR.
+
+    The table notes collations, so its own are those that ALTER TABLE has given it last.
+    """
     known = {f.name: f.dataType for f in of_json(declared).fields}
     found = StructType()
     for own in columns.fields:
         other = known.get(own.name, own.dataType)
-        is_alike = other != own.dataType and _arrow(other) == _arrow(own.dataType)
+        is_noted = " collate " in own.dataType.simpleString()
+        is_alike = other != own.dataType and not is_noted and _arrow(other) == _arrow(own.dataType)
         found.add(StructField(own.name, other if is_alike else own.dataType, own.nullable, own.metadata))
     return found
 

@@ -89,7 +89,7 @@ class Entry {
   /** Gives the entry of a table that has a version the columns that the table has now, and notes that it has one. */
   static void settle(Identifier id) throws Exception {
     CatalogTable entry = SessionEntry.of(id);
-    ObjectNode request = Json.object();
+    ObjectNode request = Json.object().put("declared", entry.schema().json());
     request.set("place", Json.object().set("options", Json.texts(SessionEntry.options(entry))));
     try {
       JsonNode loaded = NamespaceCatalog.ofPaths().python.ask("load", request, id, id.namespace());
@@ -100,9 +100,6 @@ class Entry {
       if (!(t instanceof NoSuchTableException)) Platform.throwException(t);
     }
   }
-
-  /** The table's name, as Spark shows it. */
-  static String nameOf(CatalogTable entry) { return new V1Table(entry).name(); }
 
   /** What Spark shows of an entry, without the options under their own names, which are there a second time under names that say so. */
   static Map properties(CatalogTable entry) {

@@ -21,7 +21,7 @@ class SessionTable extends NamedTable {
   private final CatalogTable entry;
 
   SessionTable(Identifier id, CatalogTable entry, JsonNode loaded) {
-    super(Entry.nameOf(entry), loaded, Entry.properties(entry));
+    super("spark_catalog." + id, loaded, Entry.properties(entry));
     this.id = id;
     this.entry = entry;
   }
