@@ -24,9 +24,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a table in the session catalog. */
 class Entry {
-  private static final List OF_SPARK = Arrays.asList(new String[] { TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION,
-      TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_OWNER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_COLLATION });
-
   /** The entry that the statement declares. The table keeps its location unless the statement has one. */
   static CatalogTable of(CatalogTable old, StructType schema, Map properties) {
     String location = (String) properties.get(TableCatalog.PROP_LOCATION);
@@ -38,24 +35,10 @@ class Entry {
       table = SparkInternals.with(table, "tableType", isManaged ? CatalogTableType$.MODULE$.MANAGED() : CatalogTableType$.MODULE$.EXTERNAL());
     }
     table = SparkInternals.with(table, "storage", storage);
-    table = SparkInternals.with(table, "properties", immutable(ofUser(properties)));
+    table = SparkInternals.with(table, "properties", immutable(properties));
     table = SparkInternals.with(table, "comment", scala.Option.apply(properties.get(TableCatalog.PROP_COMMENT)));
     table = SparkInternals.with(table, "collation", scala.Option.apply(properties.get(TableCatalog.PROP_COLLATION)));
     return (CatalogTable) SparkInternals.with(table, "stats", scala.Option.empty());
-  }
-
-  /** The properties of a statement without those that Spark keeps in other places of the entry. */
-  private static Map ofUser(Map properties) {
-    Map own = new HashMap(properties);
-    own.keySet().removeAll(OF_SPARK);
-    Iterator it = properties.keySet().iterator();
-    while (it.hasNext()) {
-      String key = (String) it.next();
-      if (!key.startsWith(TableCatalog.OPTION_PREFIX)) continue;
-      own.remove(key);
-      own.remove(key.substring(TableCatalog.OPTION_PREFIX.length()));
-    }
-    return own;
   }
 
   /** The statement's options. A table that keeps its location also keeps its storage options. */

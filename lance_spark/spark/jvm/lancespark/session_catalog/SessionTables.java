@@ -91,7 +91,9 @@ public class SessionTables extends DelegatingCatalogExtension {
   /** Only the entry: the first rows make the table, or it is at the location already. Returns null: Spark loads the table when it needs it. */
   public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
     try {
-      if (!Names.FORMAT.equalsIgnoreCase((String) properties.get(TableCatalog.PROP_PROVIDER))) return super.createTable(id, columns, partitions, properties);
+      String format = (String) properties.get(TableCatalog.PROP_PROVIDER);
+      if (format == null) format = Session.setting("spark.sql.sources.default", "");
+      if (!Names.FORMAT.equalsIgnoreCase(format)) return super.createTable(id, columns, partitions, properties);
       ObjectNode definition = checked(NamespaceCatalog.definition(columns, partitions, properties));
       Map all = Json.texts(Json.at(definition, "properties"));
       // A new table without columns has those of the table that is at its location.

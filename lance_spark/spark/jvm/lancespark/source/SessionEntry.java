@@ -23,8 +23,10 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
 public class SessionEntry {
-  /** Properties of an entry that are not those of its table: our note, and the time that a Hive metastore notes. */
-  private static final List NOT_OF_TABLE = Arrays.asList(new String[] { Names.WRITTEN, "transient_lastDdlTime" });
+  /** Properties of an entry that are not those of its table: our note, the time that a Hive metastore notes, and what Spark has in other places, too. */
+  private static final List NOT_OF_TABLE = Arrays.asList(new String[] { Names.WRITTEN, "transient_lastDdlTime", TableCatalog.PROP_LOCATION,
+      TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_OWNER, TableCatalog.PROP_COMMENT,
+      TableCatalog.PROP_COLLATION });
 
   /** The options with which a table is read and written as it is. */
   public static Map optionsToOpen(CatalogTable entry) {
@@ -63,12 +65,18 @@ public class SessionEntry {
     Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry property = (Map.Entry) it.next();
-      if (!NOT_OF_TABLE.contains(property.getKey())) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
+      if (isOfTable((String) property.getKey(), entry)) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
     }
     if (!entry.comment().isEmpty()) options.put(Names.TABLE_PROPERTY + TableCatalog.PROP_COMMENT, entry.comment().get());
     options.putAll(CollectionConverters.asJava(entry.storage().properties()));
     if (!entry.storage().locationUri().isEmpty()) options.put("path", path((URI) entry.storage().locationUri().get()));
     return options;
+  }
+
+  /** False for an option of the entry, too, which Spark keeps among the properties under its name, and under one that says so. */
+  private static boolean isOfTable(String property, CatalogTable entry) {
+    boolean isOption = property.startsWith(TableCatalog.OPTION_PREFIX) || entry.properties().contains(TableCatalog.OPTION_PREFIX + property);
+    return !isOption && !NOT_OF_TABLE.contains(property);
   }
 
   /** The location that the user gave. The catalog keeps it as a URI, in which it is percent-encoded. */
