@@ -86,6 +86,7 @@ def test_a_feature_refers_to_the_classes_of_those_alone_that_it_needs(jar: Path)
 
 
 SCRIPT = """
+from lance_spark.spark.jvm import install
 def refuse(*arguments):
     raise AssertionError("the planner is compiled")
 install._compile = refuse

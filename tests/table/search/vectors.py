@@ -46,15 +46,15 @@ def both(path: Path | str, nearest: dict[str, Any], **scan: Any) -> tuple[pa.Tab
     return ours, lance.dataset(str(path)).to_table(nearest=nearest, **scan)
 
 
-def same(ours: pa.Table, theirs: pa.Table) -> None:
-    """Check that both have the same columns and rows; those with equal distances in any order."""
+def same(ours: pa.Table, theirs: pa.Table, close: float = CLOSE) -> None:
+    """Check that both have the same columns and rows; those whose distances are equal, or at most `close` apart, in any order."""
     assert ours.schema.names == theirs.schema.names
     assert ours.schema.types == theirs.schema.types
     a, b = ours["_distance"].to_numpy(), theirs["_distance"].to_numpy()
     assert np.isfinite(a).all()
-    np.testing.assert_allclose(a, b, rtol=1e-4, atol=CLOSE)
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=close)
     for name in set(ours.schema.names) & {"id", "query_index"}:
         x, y = ours[name].to_numpy(), theirs[name].to_numpy()
         apart = np.flatnonzero(x != y)
         # Only rows at one distance, or at the last one, may be others.
-        assert all(np.isclose(a, a[i], rtol=1e-4, atol=CLOSE).sum() > 1 or i == len(a) - 1 for i in apart), (x, y)
+        assert all(np.isclose(a, a[i], rtol=1e-4, atol=close).sum() > 1 or i == len(a) - 1 for i in apart), (x, y)
