@@ -195,7 +195,6 @@ JAVA = ROOT / "spark" / "jvm"
 PACKAGES = [
     "lance",
     "lancespark",
-    "lancespark.alteration",
     "lancespark.session_catalog",
     "lancespark.changelog",
     "lancespark.statements",

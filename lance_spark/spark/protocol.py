@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The number of the protocol, which Protocol.java has, too.
 
 Who changes a message or a name raises it.
@@ -315,7 +315,8 @@ class Instructions:
     `command` is the row-level command whose rows are written. `overwrite` has the conditions of the
     rows that are replaced, as trees of `predicate.from_json`. `based_on` is the version that the
     view has opened to which rows are written. With `lost`, the files of a table of the session
-    catalog were deleted. `call` is that of a table function: its `name`, and its `positional` and
+    catalog were deleted; `declared` has the columns of one that is lost or has had no version yet,
+    as Spark's JSON. `call` is that of a table function: its `name`, and its `positional` and
     `named` arguments. `identity` is that of the version that is read. With `again`, the request may
     have been answered: the process that got it ended.
     """
@@ -324,6 +325,7 @@ class Instructions:
     overwrite: list[Json] | None = None
     based_on: Base | None = None
     lost: bool = False
+    declared: str = ""
     call: dict[str, Json] | None = None
     identity: str = ""
     again: bool = False

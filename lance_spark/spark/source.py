@@ -23,7 +23,7 @@ from lance_spark.errors import (
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.columns.types import of_json, promised, stored, to_spark
-from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.known import parse_options, table_properties
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.options.write import SparkWriteOptions
@@ -96,13 +96,9 @@ class LanceDataSource(Headed, DataSource):
             reader.return_lists(ColumnLists(promised(schema)))
             return reader
         except SchemaMismatchError as e:
-            if self._request.declared is None:
-                if self._options.columns is None:
-                    raise
-                raise SchemaMismatchError(f"the option columns leaves out columns that are asked for: {e}") from e
-            adopt = "CREATE OR REPLACE TABLE t USING lance adopts them"
-            what = f"the session catalog has other columns than the table with its options ({adopt})"
-            raise SchemaMismatchError(f"{what}: {e}") from e
+            if self._options.columns is None:
+                raise
+            raise SchemaMismatchError(f"the option columns leaves out columns that are asked for: {e}") from e
 
     @property
     def read(self) -> Read:
@@ -127,7 +123,7 @@ class LanceDataSource(Headed, DataSource):
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
         command = self._given.command
         given = self.options if command is None else _without_branch(self.options)
-        options = parse_options(SparkWriteOptions, given)
+        options = _configured(parse_options(SparkWriteOptions, given), given)
         options.check_batch()
         self._check_writable(options)
         based_on = self._given.based_on if command is None else command.truncated
@@ -146,7 +142,7 @@ class LanceDataSource(Headed, DataSource):
         from lance_spark.spark.write.kinds import rows_of
         from lance_spark.spark.write.stream import LanceStreamWriter, stream_options
 
-        options = stream_options(self.options)
+        options = _configured(stream_options(self.options), self.options)
         if self._commits:
             return LanceStreamWriter(None)
         self._check_writable(options)
@@ -164,6 +160,12 @@ class LanceDataSource(Headed, DataSource):
             raise VersionNotFoundError(f"{store_of(self._options).uri}, version {base.version}, {DROPPED}; create the table again")
         check_continues(self._opened.numbered, base.version, base.identity)
 
+    @property
+    def declared(self) -> str:
+        """The columns of a table that only Spark's catalog has, as Spark's JSON; "" for one that is there."""
+        is_there = not isinstance(self._pinned, TableNotFoundError)
+        return "" if is_there or self._options.chooses_version else self._given.declared
+
     def _check_not_lost(self) -> None:
         """Raise TableNotFoundError if Spark's catalog has a table whose files were deleted."""
         if self._given.lost and isinstance(self._pinned, TableNotFoundError):
@@ -173,8 +175,8 @@ class LanceDataSource(Headed, DataSource):
     def opened(self) -> Opened:
         """The pinned version. Raises the error of opening it."""
         self._check_not_lost()
-        if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._options.chooses_version:
-            return self._not_yet_there(of_json(self._request.declared))
+        if self.declared:
+            return self._not_yet_there(of_json(self.declared))
         if isinstance(self._pinned, LanceError):
             raise self._pinned
         if self._opened is None:
@@ -221,6 +223,11 @@ def _read_by(command: Command, options: ReadOptions) -> ReadOptions:
     # A truncation applies to the latest version, if that is of the same table.
     version = None if command.kind == "TRUNCATE" else command.version or None
     return replace(options, version=version, tag=None, timestamp=None)
+
+
+def _configured(options: SparkWriteOptions, given: Mapping[str, str]) -> SparkWriteOptions:
+    """The options with the properties that an entry of Spark's own catalog declares for a new or replaced table."""
+    return replace(options, write=replace(options.write, config=table_properties(given)))
 
 
 def _without_branch(options: Mapping[str, str]) -> dict[str, str]:

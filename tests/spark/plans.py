@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 Sql = Callable[[str], list[tuple[object, ...]]]
 """Runs a statement and gives its rows."""
+SCAN = re.compile(r"BatchScan (lance|spark_catalog)")
+"""The scan of a lance table: of a path, or of a table of the catalog `lance` or of the session catalog."""
 PUSH_DOWN = "lance_spark.LancePlanner"
 CATALOG_TABLES = "lance_spark.CatalogTables"
 RULES = ["lance_spark.RowLevelCommands", CATALOG_TABLES, "lance_spark.DroppedTables", PUSH_DOWN, "lance_spark.ReplaceGuard"]
@@ -46,7 +49,7 @@ def physical(df: DataFrame) -> str:
 
 def scans(df: DataFrame) -> list[str]:
     """The lines of the plan that scan a lance table."""
-    return [line.strip(" :+-*()0123456789") for line in physical(df).splitlines() if "BatchScan lance" in line]
+    return [line.strip(" :+-*()0123456789") for line in physical(df).splitlines() if SCAN.search(line)]
 
 
 def rows_read(df: DataFrame) -> int:
@@ -56,7 +59,7 @@ def rows_read(df: DataFrame) -> int:
     leaves: Any = df._jdf.queryExecution().executedPlan().collectLeaves()
     for i in range(leaves.size()):
         leaf = leaves.apply(i)
-        if leaf.nodeName().startswith("BatchScan lance"):
+        if SCAN.match(leaf.nodeName()):
             total += leaf.metrics().apply("numOutputRows").value()
     return total
 

@@ -18,6 +18,7 @@ from lance_spark.spark.columns.field_metadata import constant_default, printable
 from lance_spark.spark.columns.types import stored
 from lance_spark.spark.options.known import is_of_new_table, main_name, parse_options
 from lance_spark.spark.options.write import OF_EACH_WRITE, SparkWriteOptions
+from lance_spark.spark.protocol import DECLARED_COLUMN
 from lance_spark.storage.location import of_hadoop
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns
@@ -122,6 +123,12 @@ def declared_columns(schema: str) -> StructType:
         if str(f["type"]).startswith(("char(", "varchar(")) and any(not name.endswith(".UTF8_BINARY") for name in collations.values()):
             raise UnsupportedFeatureError(f"column {f['name']!r}: {f['type']} cannot have a collation in a lance table; use STRING COLLATE")
     return StructType([constant_default(f) for f in StructType.fromJson(given).fields])
+
+
+def as_declared(columns: StructType) -> StructType:
+    """The columns of a statement, marked as such: so CHAR, defaults and what may be null are those of the table."""
+    marked = (StructField(f.name, f.dataType, f.nullable, {**f.metadata, DECLARED_COLUMN: "true"}) for f in columns.fields)
+    return StructType(list(marked))
 
 
 def with_primary_key(columns: StructType, names: str) -> StructType:

@@ -27,9 +27,9 @@ from lance_spark.errors import (
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.spark.again import Asked
 from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
-from lance_spark.spark.catalog.definition import NOTHING, Definition
+from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.protocol import CATALOG_FORMAT, DECLARED_COLUMN, CatalogRequest, answered, refused
+from lance_spark.spark.protocol import CATALOG_FORMAT, CatalogRequest, answered, refused
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.write.rows import rows_to
 from lance_spark.spark.write.writer import LanceWriter
@@ -116,7 +116,7 @@ class CatalogSource(DataSource):
         store = place(self._catalog, given["id"], definition)
         options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")
         there = tables.replaced_in(store, definition, options) if given["replaces"] else None
-        return LanceWriter(rows_to(store if there is None else there, _as_declared(definition.schema), given["replaces"], options))
+        return LanceWriter(rows_to(store if there is None else there, as_declared(definition.schema), given["replaces"], options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""
@@ -146,9 +146,3 @@ class _TaskReader(DataSourceReader):
             return
         result = calls.run(self._arguments["name"], len(self._arguments["results"]), partition.value)
         yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))
-
-
-def _as_declared(columns: StructType) -> StructType:
-    """The columns of a statement, marked as such."""
-    marked = (StructField(f.name, f.dataType, f.nullable, {**f.metadata, DECLARED_COLUMN: "true"}) for f in columns.fields)
-    return StructType(list(marked))

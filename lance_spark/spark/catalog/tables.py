@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import (
     InvalidOptionError,
-    LanceError,
     MissingFileError,
     NamespaceNotFoundError,
     SchemaMismatchError,
@@ -22,20 +22,27 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.metadata.row_columns import check_new_names
+from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.namespace.manifest_rows import PARTITION_VALUE
 from lance_spark.namespace.partitioned.described import described
 from lance_spark.namespace.partitioned.root import LEAF
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.catalog.definition import Definition, declared_columns, location_of, options_of_each_write, shown_properties
+from lance_spark.spark.catalog.definition import (
+    Definition,
+    as_declared,
+    declared_columns,
+    location_of,
+    options_of_each_write,
+    shown_properties,
+)
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.columns.field_metadata import printable
-from lance_spark.spark.columns.types import stored, to_spark
+from lance_spark.spark.columns.types import of_json, stored, to_spark
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
-from lance_spark.spark.protocol import carried
+from lance_spark.spark.protocol import carried, of_user
 from lance_spark.spark.read.opened import Opened, OpenedNamespace, open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.rows import commit_empty
@@ -58,38 +65,81 @@ _LEAST_NAMES = 2
 """The names of a metadata table: at least its table's and its own."""
 
 
-def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | None = None) -> dict[str, Any]:
+def load(
+    catalog: Catalog,
+    place: Place,
+    version: str | None = None,
+    timestamp: str | None = None,
+    declared: str = "",
+) -> dict[str, Any]:
     """Open a table: the pickled data source, its schema, options and properties.
 
     `version` is a number, a tag or else a branch, `timestamp` is in ISO 8601. If there is no table `t.branch_x`, this is the branch x of
     the table t; and if there is no table `t.files`, this is the metadata table "files" of the table t (see `inspection.metadata_tables`).
+    A place by options is an entry of Spark's own catalog, which has the properties that are its own; `declared` has its columns.
     """
     travel = {} if version is None else {"version" if version.isdecimal() else "tag": version}
     if timestamp is not None:
         travel["timestamp"] = timestamp
+    id = place.get("id", ())
     try:
-        source = opened(catalog, id, travel)
+        source = _opened_at(catalog, place, travel)
     except TableNotFoundError:
         if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
             raise
         return _about(opened(catalog, id[:-1], travel), id[-1])
     except VersionNotFoundError as e:
-        if "tag" not in travel or branch_of(id) is not None or reference_of(id) is not None:
+        is_reference = bool(id) and (branch_of(id) is not None or reference_of(id) is not None)
+        if "tag" not in travel or is_reference:
             raise
         try:
-            source = opened(catalog, id, {"branch": travel["tag"]})
+            source = _opened_at(catalog, place, {"branch": travel["tag"]})
         except VersionNotFoundError:
             raise e from None
+    if source.declared:
+        of_entry = stored(as_declared(declared_columns(source.declared)), {})
+        columns = _with_types(to_spark(of_entry), source.declared)
+        return {"source": carried(source), "schema": columns.json(), "options": place["options"], "properties": {}}
     schema, snapshot = source.schema(), source.opened().shape
+    schema = _with_types(schema, declared) if declared else schema
     config = snapshot.manifest.config
     is_old = any(name in source.options for name in _TRAVEL)
-    options = {**source.options, **({} if is_old else options_of_each_write(config))}
-    properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
-    properties |= _partition_values(catalog, id)
+    options = {**place.get("options", {}), **source.options, **({} if is_old else options_of_each_write(config))}
+    properties = shown_properties(config)
     if isinstance(whole := source.opened(), OpenedNamespace):
         properties |= {key: printable(value) for key, value in described(whole.version).items()}
-    properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
+    if id:
+        properties |= {PROVIDER: "lance", LOCATION: snapshot.root.uri} | _partition_values(catalog, id)
+        properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties}
+
+
+def _with_types(columns: StructType, declared: str) -> StructType:
+    """The columns with the types of those of the same name in Spark's JSON that are stored alike, such as INTERVAL HOUR.
+
+    The table notes collations, so its own are those that ALTER TABLE has given it last.
+    """
+    known = {f.name: f.dataType for f in of_json(declared).fields}
+    found = StructType()
+    for own in columns.fields:
+        other = known.get(own.name, own.dataType)
+        is_noted = " collate " in own.dataType.simpleString()
+        is_alike = other != own.dataType and not is_noted and _arrow(other) == _arrow(own.dataType)
+        found.add(StructField(own.name, other if is_alike else own.dataType, own.nullable, own.metadata))
+    return found
+
+
+def _arrow(t: DataType) -> pa.DataType:
+    return stored(StructType([StructField("c", t)]), {}).field("c").type
+
+
+def _opened_at(catalog: Catalog, place: Place, travel: Mapping[str, str]) -> LanceDataSource:
+    if "id" in place:
+        return opened(catalog, place["id"], travel)
+    source = LanceDataSource({**place["options"], **travel})
+    if not source.declared:
+        source.opened()
+    return source
 
 
 def _partition_values(catalog: Catalog, id: Id) -> dict[str, str]:
@@ -105,7 +155,7 @@ def _partition_values(catalog: Catalog, id: Id) -> dict[str, str]:
 def exists(catalog: Catalog, id: Id) -> bool:
     """True if `load` finds the table. False for one whose files are gone: a statement may create it again."""
     try:
-        load(catalog, id)
+        load(catalog, {"id": id})
     except TableNotFoundError:
         return False
     except MissingFileError:
@@ -187,9 +237,9 @@ def _opened(options: dict[str, str]) -> LanceDataSource:
     return source
 
 
-def details(catalog: Catalog, id: Id) -> dict[str, str]:
+def details(catalog: Catalog, place: Place) -> dict[str, str]:
     """What DESCRIBE EXTENDED adds to a table's properties: figures of its latest version, its indexes and its last versions."""
-    current = _latest_opened(catalog, id)
+    current = current_at(catalog, place)
     if isinstance(current, OpenedNamespace):
         return {"version": str(current.version.version), "tables": str(current.version.leaves.num_rows)}
     snapshot = current.table_for("")
@@ -203,15 +253,13 @@ def details(catalog: Catalog, id: Id) -> dict[str, str]:
     return found
 
 
-def check(catalog: Catalog, properties: Mapping[str, str], schema: str | None = None) -> str | None:
-    """What is wrong with the names of properties and of new columns of a table of Spark's own catalog; None if nothing is."""
-    try:
-        check_properties(properties)
-        if schema is not None:
-            check_new_names(from_arrow(stored(declared_columns(schema), {})).fields)
-    except LanceError as e:
-        return str(e)
-    return None
+def check(catalog: Catalog, properties: Mapping[str, str], schema: str | None = None) -> None:
+    """Raise the error of a new table with these properties and columns, of which Spark's own catalog makes an entry only."""
+    check_properties(properties)
+    if schema is not None:
+        columns = from_arrow(stored(declared_columns(schema), {}))
+        check_not_reserved(columns)
+        check_new_names(columns.fields)
 
 
 def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
@@ -396,7 +444,7 @@ def current_at(catalog: Catalog, place: Place) -> Opened:
     """The latest version of the table, or of the partitioned namespace, at a place."""
     if "id" in place:
         return _latest_opened(catalog, place["id"])
-    return open_version(parse_options(ReadOptions, place["options"]))
+    return open_version(parse_options(ReadOptions, of_user(place["options"])))
 
 
 def _at(catalog: Catalog, location: str | None) -> Snapshot | None:

@@ -38,7 +38,7 @@ _SOURCES = "lancespark.source.SessionSource"
 _PROTOCOL = "lancespark.protocol.Protocol"
 _GUARD = "lancespark.core.ReplaceGuard"
 _LAST_CHANGE = "lancespark.table.LastChange"
-_ALTERATION = "lancespark.alteration.AlteringCatalog"
+_SESSION_TABLES = "lancespark.session_catalog.SessionTables"
 _CATALOG_INSTALL = "lancespark.catalog.CatalogInstall"
 _FEATURES = "lancespark.core.Features"
 _SELF_CONTAINED = tuple(
@@ -114,7 +114,7 @@ def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
 
 def note_change(spark: SparkSession, name: str, columns: bool) -> None:
     """Note in the session catalog that a table of it has rows, and, if they may have changed, its `columns`. `name` is full and quoted."""
-    _new(spark, _loader(spark), _ALTERATION).noteChange(name, columns)
+    _new(spark, _loader(spark), _SESSION_TABLES).noteChange(name, columns)
 
 
 def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> None:

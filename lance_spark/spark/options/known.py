@@ -37,7 +37,7 @@ _KEYS = {name.lower(): option for option in KNOWN.values() for name in option.na
 _OF_NEW_TABLES = used(WriteOptions, "new table")
 _OF_CATALOG_TABLES = "option."
 _PROPERTY = "tblproperties."
-"""Before the TBLPROPERTIES of a catalog table, as CatalogTables.java passes them on."""
+"""Before the TBLPROPERTIES of a table of Spark's own catalog, as SessionEntry.java passes them on."""
 
 
 def parse_options(cls: type[Options], options: Mapping[str, str]) -> Options:
@@ -121,6 +121,11 @@ def _with_properties(options: Mapping[str, str]) -> Mapping[str, str]:
         if is_of_new_table(key) and main_name(key) not in names:
             given[key] = text
     return given
+
+
+def table_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """The TBLPROPERTIES of a table of Spark's own catalog, among these options."""
+    return {key[len(_PROPERTY) :]: text for key, text in options.items() if key.lower().startswith(_PROPERTY)}
 
 
 def _size(key: str, text: str) -> int:

@@ -23,13 +23,12 @@ class Request:
     """The request for one scan: conditions that all must hold, and either `limit` rows per task (the first ones by `top`) or
     `aggregates` of the rows with equal `keys`.
 
-    `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `declared` is the
-    schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. `reports`: tasks report what
-    they have read. `results` asks for the rows of a search, of the `schema` (Spark's JSON): they are what its tasks have returned, in
-    base 64, each time that tasks were run (see `planner.search`). `join` asks for the steps of a nearest join with the rows, of whose
-    columns it needs those of `schema` (see `planner.nearest`). `changes_rows`: DELETE, UPDATE or MERGE reads the rows, which must be those
-    of the table. `columnar` is the schema of the rows, as Spark's JSON, if tasks hand over lists of the values of their columns (see
-    `columnar.column_lists`). Columns and conditions have the form of `predicate.from_json`.
+    `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `reports`: tasks
+    report what they have read. `results` asks for the rows of a search, of the `schema` (Spark's JSON): they are what its tasks have
+    returned, in base 64, each time that tasks were run (see `planner.search`). `join` asks for the steps of a nearest join with the rows,
+    of whose columns it needs those of `schema` (see `planner.nearest`). `changes_rows`: DELETE, UPDATE or MERGE reads the rows, which must
+    be those of the table. `columnar` is the schema of the rows, as Spark's JSON, if tasks hand over lists of the values of their columns
+    (see `columnar.column_lists`). Columns and conditions have the form of `predicate.from_json`.
     """
 
     filter: Sequence[Any] = ()
@@ -39,7 +38,6 @@ class Request:
     keys: Sequence[Any] = ()
     rows_only: bool = False
     parallelism: int | None = None
-    declared: str | None = None
     reports: bool = False
     results: Sequence[Sequence[str]] | None = None
     schema: str | None = None

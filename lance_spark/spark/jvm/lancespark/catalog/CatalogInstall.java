@@ -22,7 +22,7 @@ public class CatalogInstall {
   }
 
   /** The class that declares the field depends on the version of Spark, so the field is not in features.txt. */
-  private static Field field(Class type, String name) throws NoSuchFieldException {
+  public static Field field(Class type, String name) throws NoSuchFieldException {
     for (Class c = type; c != null; c = c.getSuperclass()) {
       Field[] fields = c.getDeclaredFields();
       for (int i = 0; i < fields.length; i++) {

@@ -1,8 +1,10 @@
 package lancespark.catalog;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -53,6 +55,21 @@ public class Changes {
     ArrayNode all = Json.array();
     for (int i = 0; i < columns.length; i++) all.add(columns[i].describe());
     return all;
+  }
+
+  /** The property that says how a table is clustered. */
+  static String clustering(NamedReference[] columns) {
+    ObjectNode clustering = Json.object();
+    clustering.set("columns", columns(columns));
+    return Json.text(clustering);
+  }
+
+  /** A change of a table that is only an entry of Spark's catalog, which has the clustering as a property. */
+  public static TableChange ofEntry(TableChange change) {
+    JsonNode columns = Json.at(json(change), "columns");
+    if (columns == null) return change;
+    if (columns.size() == 0) return TableChange.removeProperty(Names.CLUSTERING);
+    return TableChange.setProperty(Names.CLUSTERING, Json.text((ObjectNode) Json.object().set("columns", columns)));
   }
 
   /** The new column as a field, in whose metadata Spark has its comment and default. */

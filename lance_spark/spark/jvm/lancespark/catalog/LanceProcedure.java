@@ -3,13 +3,13 @@ package lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
-import lancespark.core.EntryCatalog;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
@@ -123,8 +123,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = entry == null ? nameOf(place) : nameOf(entry);
     if (table == null || !changesRows()) return rows;
     try {
-      EntryCatalog entries = entry == null ? null : EntryCatalog.known();
-      if (entries != null) entries.invalidateTable(entry);
+      if (entry != null) ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).invalidateTable(entry);
       org.apache.spark.sql.classic.SparkSession session = Session.active();
       if (!session.sharedState().cacheManager().isEmpty()) session.catalog().refreshTable(table);
     } catch (Exception e) {

@@ -27,12 +27,18 @@ public class NamedTable extends LanceTable {
   private final Map properties;
 
   /** `loaded` is the answer of lance_spark.spark.catalog.tables.load. */
-  NamedTable(String name, JsonNode loaded) { this(inner(loaded, Names.FORMAT), name, Json.texts(Json.at(loaded, "options")), loaded); }
+  NamedTable(String name, JsonNode loaded) { this(name, loaded, Collections.EMPTY_MAP); }
 
-  private NamedTable(PythonTable inner, String name, Map options, JsonNode loaded) {
+  /** A table whose entry in a catalog has more properties. */
+  protected NamedTable(String name, JsonNode loaded, Map ofEntry) {
+    this(inner(loaded, Names.FORMAT), name, Json.texts(Json.at(loaded, "options")), ofEntry);
+    this.properties.putAll(Json.texts(Json.at(loaded, "properties")));
+  }
+
+  private NamedTable(PythonTable inner, String name, Map options, Map properties) {
     super(inner, name, options);
     this.inner = inner;
-    this.properties = Json.texts(Json.at(loaded, "properties"));
+    this.properties = new LinkedHashMap(properties);
   }
 
   /** Spark's table of the pickled source in an answer of lance_spark.spark.catalog.tables.load. */
@@ -57,7 +63,9 @@ public class NamedTable extends LanceTable {
     this.properties.putAll(more);
   }
 
-  public Table detailed(CatalogPlugin catalog, Identifier id) { return new NamedTable(this, ((NamespaceCatalog) catalog).details(id)); }
+  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return new NamedTable(this, details(catalog, id)); }
+
+  protected Map details(CatalogPlugin catalog, Identifier id) throws Exception { return ((NamespaceCatalog) catalog).details(id); }
 
   public Map properties() { return properties; }
 
@@ -78,6 +86,6 @@ public class NamedTable extends LanceTable {
       if (!LOADED.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) given.put(option.getKey(), option.getValue());
     }
     CaseInsensitiveStringMap all = super.source(new CaseInsensitiveStringMap(given)).options;
-    return new Source(given.isEmpty() ? inner : new PythonTable(Source.unopened(), Names.FORMAT, schema()), all, false);
+    return new Source(given.isEmpty() ? inner : new PythonTable(Source.unopened(), Names.FORMAT, schema()), all);
   }
 }

@@ -48,16 +48,18 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** `version` is a number or a tag. */
   public Table loadTable(Identifier id, String version) { return load(id, Json.object().put("version", version)); }
 
-  /** No version is later than the year 9999, which is the last one that Python knows. */
-  public Table loadTable(Identifier id, long micros) {
+  public Table loadTable(Identifier id, long micros) { return load(id, at(micros)); }
+
+  /** A time in a request to load a table. No version is later than the year 9999, which is the last one that Python knows. */
+  public static ObjectNode at(long micros) {
     micros = Math.min(micros, 253402300799999999L);
     java.time.Instant instant = java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000);
-    return load(id, Json.object().put("timestamp", instant.toString()));
+    return Json.object().put("timestamp", instant.toString());
   }
 
   /** A metadata table such as `t.files` is Spark's own table of a Python source. */
   private Table load(Identifier id, ObjectNode arguments) {
-    JsonNode loaded = python.ask("load", arguments, id);
+    JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
     return loaded.has("metadata") ? NamedTable.inner(loaded, Names.METADATA_FORMAT) : new NamedTable(name + "." + id, loaded);
   }
 
@@ -65,7 +67,13 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   public boolean tableExists(Identifier id) { return python.ask("exists", Json.object(), id).asBoolean(); }
 
   /** What DESCRIBE EXTENDED shows besides the properties of a table. */
-  public Map details(Identifier id) { return Json.texts(python.ask("details", Json.object(), id)); }
+  public Map details(Identifier id) { return Json.texts(python.ask("details", placed(id, Json.object()), id, id.namespace())); }
+
+  private static ObjectNode placed(Identifier id, ObjectNode request) {
+    ObjectNode place = Json.object();
+    place.set("id", Json.names(id));
+    return (ObjectNode) request.set("place", place);
+  }
 
   public Identifier[] listTables(String[] namespace) {
     JsonNode names = python.ask("list_tables", Json.object(), namespace);
@@ -75,15 +83,14 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   }
 
   /** What a statement says of a new table. */
-  static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
+  public static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
     ObjectNode texts = Json.texts(properties);
     for (int i = 0; i < partitions.length; i++) {
       if (!partitions[i].name().equals("cluster_by")) {
-        throw new UnsupportedOperationException("lance tables have no partitions or buckets: leave out PARTITIONED BY and CLUSTERED BY, or use CLUSTER BY");
+        throw new UnsupportedOperationException("lance tables have no partitions or buckets: leave out PARTITIONED BY and CLUSTERED BY (partitionBy, "
+            + "partitionedBy, bucketBy), or use CLUSTER BY (clusterBy). Conditions on any column are pushed into the scan");
       }
-      ObjectNode clustering = Json.object();
-      clustering.set("columns", Changes.columns(partitions[i].references()));
-      texts.put(Names.CLUSTERING, Json.text(clustering));
+      texts.put(Names.CLUSTERING, Changes.clustering(partitions[i].references()));
     }
     ObjectNode definition = Json.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
     definition.set("properties", texts);
@@ -119,9 +126,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
 
   /** Returns null: Spark loads the table when it needs it. */
   public Table alterTable(Identifier id, TableChange... changes) {
-    ObjectNode place = Json.object(), request = Json.object();
-    place.set("id", Json.names(id));
-    request.set("place", place);
+    ObjectNode request = placed(id, Json.object());
     request.set("changes", Changes.json(changes));
     python.ask("alter", request, id, id.namespace());
     return null;

@@ -74,7 +74,7 @@ public class ReplaceGuard extends Rule {
   }
 
   /** True for the name of a lance table in the session catalog or in an extension of it. */
-  public static boolean hasLanceTable(TableCatalog catalog, Identifier name) {
+  private static boolean hasLanceTable(TableCatalog catalog, Identifier name) {
     if (!catalog.name().equals("spark_catalog") || !catalog.tableExists(name)) return false;
     Table table;
     try {

@@ -6,7 +6,6 @@ import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
-import lancespark.source.SessionEntry;
 import lancespark.table.LanceTable;
 import lancespark.table.WholeTable;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -103,9 +102,8 @@ public class SearchFunction implements scala.Function1 {
   public static Map options(DataSourceV2Relation relation) throws Exception { return Instructions.without(all(relation)); }
 
   private static Map all(DataSourceV2Relation relation) throws Exception {
-    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
-    if (relation.table() instanceof LanceTable) stored = ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
-    return stored == null ? relation.options().asCaseSensitiveMap() : stored;
+    if (!(relation.table() instanceof LanceTable)) return relation.options().asCaseSensitiveMap();
+    return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
   }
 
   static void addTo(SparkSessionExtensions extensions) {

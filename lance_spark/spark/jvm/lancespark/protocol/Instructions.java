@@ -7,7 +7,7 @@ import java.util.Map;
 
 /** What is added to the options of a user: one more option, with JSON. Its keys are the fields of Instructions in lance_spark.spark.protocol. */
 public final class Instructions {
-  public static final String COMMAND = "command", OVERWRITE = "overwrite", BASED_ON = "based_on", LOST = "lost", CALL = "call", AGAIN = "again";
+  public static final String COMMAND = "command", OVERWRITE = "overwrite", BASED_ON = "based_on", LOST = "lost", DECLARED = "declared", CALL = "call", AGAIN = "again";
 
   private Instructions() {}
 

@@ -2,30 +2,21 @@ package lancespark.resolution;
 
 import java.util.*;
 import lancespark.core.Addition;
-import lancespark.core.EntryCatalog;
 import lancespark.core.OfLanceTables;
 import lancespark.core.RuleBuilder;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
-import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
-import lancespark.source.Source;
-import lancespark.source.WriteInfo;
 import lancespark.table.LanceTable;
 import lancespark.table.WholeTable;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
-import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
-import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -35,7 +26,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
@@ -44,14 +34,12 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The rule that runs before Spark looks up the tables of a statement: where its own rules would refuse a lance table at once.
  *
- * It opens tables of the session catalog at a version, of which Spark knows only the latest. It makes writes with mergeSchema those WITH SCHEMA
- * EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
+ * It makes writes with mergeSchema those WITH SCHEMA EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
  * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT. It takes Spark's default source for no format where
  * saveAsTable and createTable make a table in a catalog of lance tables.
  */
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
-  private static final String VERSION = "versionAsOf", TIMESTAMP = "timestampAsOf";
 
   public EarlyNames() {}
 
@@ -60,76 +48,10 @@ public class EarlyNames extends Rule implements Addition {
   public TreeNode apply(TreeNode plan) {
     try {
       if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
-      return new Writes().in(new Insertions().in(new Travels().in((LogicalPlan) plan)));
+      return new Writes().in(new Insertions().in((LogicalPlan) plan));
     } catch (Throwable t) {
       Platform.throwException(t);
       return plan;
-    }
-  }
-
-  /** The names of tables of the session catalog with a version or a time. */
-  static class Travels extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
-      if (plan instanceof RelationTimeTravel && ((RelationTimeTravel) plan).relation() instanceof UnresolvedRelation) {
-        RelationTimeTravel travel = (RelationTimeTravel) plan;
-        Object time = travel.timestamp().isEmpty() ? null : ((Expression) travel.timestamp().get()).sql();
-        Object version = travel.version().isEmpty() ? null : travel.version().get();
-        return opened(plan, (UnresolvedRelation) travel.relation(), (String) version, (String) time);
-      }
-      if (!(plan instanceof UnresolvedRelation)) return plan;
-      UnresolvedRelation relation = (UnresolvedRelation) plan;
-      String version = relation.options().get(VERSION), time = relation.options().get(TIMESTAMP);
-      boolean isLatest = version == null && time == null;
-      return isLatest ? plan : opened(plan, relation, version, time == null ? null : "'" + time.replace("'", "\\'") + "'");
-    }
-
-    private static LogicalPlan opened(LogicalPlan plan, UnresolvedRelation relation, String version, String time) throws Exception {
-      Identifier id = relation.isStreaming() ? null : entry(relation);
-      if (id == null) return plan;
-      Map options = new HashMap(relation.options().asCaseSensitiveMap());
-      Iterator it = options.keySet().iterator();
-      while (it.hasNext()) {
-        String name = (String) it.next();
-        if (name.equalsIgnoreCase(VERSION) || name.equalsIgnoreCase(TIMESTAMP)) it.remove();
-      }
-      Map stored = SessionEntry.optionsToOpen(SessionEntry.of(id));
-      LanceTable table;
-      if (time != null) {
-        options.put("timestamp", timestamp(time));
-        table = LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(options)));
-      } else if (version.matches("\\d+")) {
-        options.put("version", version);
-        table = LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(options)));
-      } else {
-        table = taggedOrBranch(stored, options, version);
-      }
-      LogicalPlan found = DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
-      List names = Arrays.asList(new Object[] { SESSION, id.namespace()[0], id.name() });
-      return SubqueryAlias$.MODULE$.apply((scala.collection.immutable.Seq) CollectionConverters.asScala(names).toSeq(), found);
-    }
-
-    /** As in the SQL catalog, a name is that of a tag or else of a branch. */
-    private static LanceTable taggedOrBranch(Map stored, Map options, String name) {
-      Map tagged = new HashMap(options), branched = new HashMap(options);
-      tagged.put("tag", name);
-      branched.put("branch", name);
-      try {
-        return LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(tagged)));
-      } catch (Throwable noTag) {
-        try {
-          return LanceTable.reopened(WriteInfo.over(stored, new CaseInsensitiveStringMap(branched)));
-        } catch (Throwable noBranch) {
-          Platform.throwException(noTag);
-          return null;
-        }
-      }
-    }
-
-    private static String timestamp(String sql) {
-      Row row = (Row) Session.active().sql("SELECT unix_micros(CAST((" + sql + ") AS TIMESTAMP))").collectAsList().get(0);
-      if (row.isNullAt(0)) throw new IllegalArgumentException(sql + " is not a time");
-      long micros = row.getLong(0);
-      return java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000).toString();
     }
   }
 
@@ -175,29 +97,16 @@ public class EarlyNames extends Rule implements Addition {
 
     /** The table as the target of a write that adds columns; null for one that cannot be. */
     private static Object evolving(Object table) throws Exception {
-      if (table instanceof UnresolvedRelation) {
-        Identifier id = entry((UnresolvedRelation) table);
-        return id == null ? ofCatalog((UnresolvedRelation) table) : inSession(id, ((UnresolvedRelation) table).clearWritePrivileges().options());
-      }
+      if (table instanceof UnresolvedRelation) return isNamed((UnresolvedRelation) table) ? table : null;
       if (!(table instanceof DataSourceV2Relation)) return null;
       DataSourceV2Relation relation = (DataSourceV2Relation) table;
-      if (relation.catalog().isEmpty() || relation.identifier().isEmpty()) return null;
-      boolean isInSession = ((CatalogPlugin) relation.catalog().get()).name().equals(SESSION) && Source.isOf(relation.table());
-      if (isInSession) return inSession((Identifier) relation.identifier().get(), relation.options());
-      return relation.table() instanceof LanceTable ? table : null;
+      boolean isNamed = !relation.catalog().isEmpty() && !relation.identifier().isEmpty();
+      return isNamed && relation.table() instanceof LanceTable ? table : null;
     }
 
-    /** The name itself, if it is one in a catalog of lance tables. */
-    private static Object ofCatalog(UnresolvedRelation relation) {
-      return hasOnlyLanceTables(CollectionConverters.asJava(relation.multipartIdentifier())) ? relation : null;
-    }
-
-    /** A table that its catalog alters with the columns that Spark's has of it. */
-    private static Object inSession(Identifier id, CaseInsensitiveStringMap options) throws Exception {
-      EntryCatalog altering = EntryCatalog.over(SessionCatalogs.active().v2SessionCatalog());
-      if (altering == null) return null;
-      Object relation = DataSourceV2Relation$.MODULE$.create(altering.loadTable(id), new scala.Some(altering), new scala.Some(id));
-      return SparkInternals.with((scala.Product) relation, "options", options);
+    /** Whether a name is that of a lance table of the session catalog, or one in a catalog of lance tables. */
+    private static boolean isNamed(UnresolvedRelation relation) {
+      return isEntry(relation) || hasOnlyLanceTables(CollectionConverters.asJava(relation.multipartIdentifier()));
     }
   }
 
@@ -226,25 +135,19 @@ public class EarlyNames extends Rule implements Addition {
     return false;
   }
 
-  /** The identifier of the lance table of the session catalog with a name; null for other names. */
-  private static Identifier entry(UnresolvedRelation relation) {
+  /** Whether a name is that of a lance table of the session catalog. */
+  private static boolean isEntry(UnresolvedRelation relation) {
     scala.collection.immutable.Seq parts = (scala.collection.immutable.Seq) relation.multipartIdentifier();
     List names = CollectionConverters.asJava(parts);
     org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
     SessionCatalogs manager = SessionCatalogs.active();
     boolean isFull = names.size() == 3 && names.get(0).equals(SESSION);
     boolean isCurrent = manager.currentCatalog().name().equals(SESSION) && names.size() < 3;
-    if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return null;
-    if (state.catalog().isTempView(parts)) return null;
+    if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return false;
+    if (state.catalog().isTempView(parts)) return false;
     String database = names.size() == 1 ? manager.currentNamespace()[0] : (String) names.get(names.size() - 2);
     Identifier id = Identifier.of(new String[] { database }, (String) names.get(names.size() - 1));
-    try {
-      CatalogTable entry = SessionEntry.of(id);
-      boolean isLance = !entry.provider().isEmpty() && Names.FORMAT.equalsIgnoreCase((String) entry.provider().get());
-      return isLance ? id : null;
-    } catch (Throwable unknown) {
-      return null;
-    }
+    return SessionEntry.isLance(id);
   }
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }

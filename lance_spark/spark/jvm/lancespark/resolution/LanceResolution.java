@@ -11,35 +11,26 @@ import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Names;
 import lancespark.source.MetadataColumns;
-import lancespark.source.SessionEntry;
 import lancespark.source.Source;
-import lancespark.source.WriteInfo;
 import lancespark.table.LanceTable;
-import lancespark.table.SessionTable;
 import lancespark.table.WholeTable;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
-import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
-import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -49,14 +40,11 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The analyzer rule that makes lance tables known to Spark as LanceTable: so it finds the metadata columns, and rewrites row-level commands. It
- * applies to tables of the session catalog, temporary views and DataFrames of paths.
+ * applies to temporary views and DataFrames of paths; tables of catalogs are LanceTables already.
  */
 public class LanceResolution extends Rule implements Addition {
   /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
   private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });
-
-  /** A stream that is written, before and after its checkpoint is known. */
-  private static final List STREAM_WRITES = Arrays.asList(new String[] { "WriteToStreamStatement", "WriteToStream" });
 
   public LanceResolution() {}
 
@@ -83,8 +71,8 @@ public class LanceResolution extends Rule implements Addition {
     if (whole == null) return;
     Table table = whole.table();
     if (table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
-    throw new UnsupportedOperationException("MERGE WITH SCHEMA EVOLUTION cannot add columns to a lance table of the session catalog or of a path, because "
-        + "Spark's catalog would not change. Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
+    throw new UnsupportedOperationException("MERGE WITH SCHEMA EVOLUTION cannot add columns to a view of a path, because no catalog has the table. "
+        + "Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
   }
 
   static class Tables extends Walk {
@@ -103,10 +91,7 @@ public class LanceResolution extends Rule implements Addition {
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
       if (plan instanceof MergeIntoTable) return onTable(RowColumns.detachedIn((MergeIntoTable) plan), "targetTable");
       if (plan instanceof V2WriteCommand && REWRITTEN.contains(plan.getClass().getSimpleName())) return RowColumns.addedTo(plan);
-      if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
-      if (plan instanceof OverwriteByExpression) return replacement((OverwriteByExpression) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
-      if (STREAM_WRITES.contains(plan.getClass().getSimpleName())) return streamWrite(plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       if (Source.isOf(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
@@ -217,7 +202,6 @@ public class LanceResolution extends Rule implements Addition {
     Table table = relation.table();
     CaseInsensitiveStringMap options = null;
     if (table instanceof LanceTable) options = ((LanceTable) table).source(relation.extraOptions()).options;
-    else if (Source.isOf(table)) options = ofEntry(relation);
     else if (table.getClass().getSimpleName().equals("ChangelogTable")) options = ofChanges(SparkInternals.argument((scala.Product) table, "changelog"));
     if (options == null) return relation;
     PythonTable opened = LanceTable.python(options);
@@ -236,24 +220,7 @@ public class LanceResolution extends Rule implements Addition {
     return (LogicalPlan) changed;
   }
 
-  /** A stream to a table of the session catalog. Spark does not pass its options and location. */
-  private static LogicalPlan streamWrite(LogicalPlan write) throws Exception {
-    Object sink = SparkInternals.argument((scala.Product) write, "sink");
-    scala.Option named = (scala.Option) SparkInternals.argument((scala.Product) write, "catalogAndIdent");
-    if (named.isEmpty() || !Source.isOf((Table) sink)) return write;
-    CatalogPlugin catalog = (CatalogPlugin) ((scala.Tuple2) named.get())._1();
-    if (!catalog.name().equals("spark_catalog")) return write;
-    LanceTable table = LanceTable.inCatalog((Table) sink, (Identifier) ((scala.Tuple2) named.get())._2());
-    return (LogicalPlan) SparkInternals.with((scala.Product) write, "sink", table);
-  }
-
   private static CaseInsensitiveStringMap ofChanges(Object changelog) { return changelog instanceof OfStream ? ((OfStream) changelog).options() : null; }
-
-  /** The options of a stream of a table of the session catalog, and of the table; null for other streams. */
-  private static CaseInsensitiveStringMap ofEntry(StreamingRelationV2 relation) throws Exception {
-    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
-    return stored == null ? null : WriteInfo.over(stored, relation.extraOptions());
-  }
 
   /** The attributes, with those of `own` in the place of others with the same names and types: other parts of the statement may refer to them. */
   private static Object withOwnColumns(scala.collection.immutable.Seq attributes, scala.collection.immutable.Seq own) {
@@ -290,25 +257,6 @@ public class LanceResolution extends Rule implements Addition {
     LogicalPlan target = write.table();
     DataSourceV2Relation whole = target instanceof Project || target instanceof SubqueryAlias ? WholeTable.of(target) : null;
     return whole == null ? write : (LogicalPlan) SparkInternals.with(write, "table", whole);
-  }
-
-  /** Only with this target, a table of the session catalog takes an overwrite of the rows that fulfil a condition. */
-  private static LogicalPlan replacement(OverwriteByExpression write) throws Exception {
-    Object target = SparkInternals.argument(write, "table");
-    if (!(target instanceof DataSourceV2Relation) || write.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) return write;
-    DataSourceV2Relation relation = (DataSourceV2Relation) target;
-    boolean isInSession = Source.isOf(relation.table()) && !relation.catalog().isEmpty()
-        && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
-    if (!isInSession) return write;
-    SessionTable table = new SessionTable(relation.table(), (Identifier) relation.identifier().get());
-    return (LogicalPlan) SparkInternals.with(write, "table", SparkInternals.with(relation, "table", table));
-  }
-
-  private static LogicalPlan truncation(TruncateTable plan) throws Exception {
-    ResolvedTable table = (ResolvedTable) plan.table();
-    if (!Source.isOf(table.table()) || !table.catalog().name().equals("spark_catalog")) return plan;
-    LanceTable own = LanceTable.inCatalog(table.table(), table.identifier());
-    return (LogicalPlan) SparkInternals.with(plan, "table", SparkInternals.with(table, "table", own));
   }
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectResolutionRule(new ResolutionBuilder()); }

@@ -1,26 +1,30 @@
 package lancespark.session_catalog;
 
-import org.apache.spark.sql.connector.catalog.Identifier;
+import lancespark.core.HandOver;
+import lancespark.table.LanceTable;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
-/** A write whose commit is noted in the entry of the table: that the table is missing afterwards is an error. */
+/** A write of rows whose commits are noted in the entry of the table, with its metrics. */
 class NotedWrite implements Write {
-  private final Write inner;
-  private final Identifier id;
+  private final Write rows, measured;
+  private final LanceTable table;
   private final boolean changesColumns;
 
-  NotedWrite(Write inner, Identifier id, boolean changesColumns) {
-    this.inner = inner;
-    this.id = id;
+  NotedWrite(Write rows, LanceTable table, boolean changesColumns) {
+    this.rows = rows;
+    this.measured = HandOver.ofWrites().measured(rows);
+    this.table = table;
     this.changesColumns = changesColumns;
   }
 
-  public String description() { return inner.description(); }
-  public String toString() { return inner.toString(); }
-  public BatchWrite toBatch() { return new NotedBatch(inner.toBatch(), id, changesColumns); }
-  public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
-  public CustomTaskMetric[] reportDriverMetrics() { return inner.reportDriverMetrics(); }
+  public String description() { return measured.description(); }
+  public String toString() { return measured.toString(); }
+  public BatchWrite toBatch() { return new NotedBatch(measured.toBatch(), table, changesColumns); }
+  public StreamingWrite toStreaming() { return new NotedStream(rows.toStreaming(), table, changesColumns); }
+  public CustomMetric[] supportedCustomMetrics() { return measured.supportedCustomMetrics(); }
+  public CustomTaskMetric[] reportDriverMetrics() { return measured.reportDriverMetrics(); }
 }

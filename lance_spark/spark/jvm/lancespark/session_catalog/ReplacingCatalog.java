@@ -1,12 +1,16 @@
 package lancespark.session_catalog;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
+import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.ReplacesAtOnce;
+import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.*;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -27,7 +31,9 @@ class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTabl
   public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
     try {
       CatalogTable old = SessionEntry.of(name);
-      return new ReplacedTable(old, Entry.of(old, CatalogV2Util.v2ColumnsToStructType(columns), properties), columns.length > 0);
+      ObjectNode definition = SessionTables.checked(NamespaceCatalog.definition(columns, partitions, properties));
+      StructType schema = CatalogV2Util.v2ColumnsToStructType(columns);
+      return new ReplacedTable(old, Entry.of(old, schema, Json.texts(Json.at(definition, "properties"))), columns.length > 0);
     } catch (Exception e) {
       Platform.throwException(e);
       return null;

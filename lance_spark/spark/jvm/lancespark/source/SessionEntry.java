@@ -1,20 +1,21 @@
 package lancespark.source;
 
 import com.fasterxml.jackson.databind.node.BooleanNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.File;
 import java.net.URI;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Instructions;
+import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -22,18 +23,22 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
 public class SessionEntry {
-  /** The options of a relation of the session catalog, with its location as `path`; null for other relations. */
-  public static Map options(scala.Option catalog, scala.Option identifier) throws Exception {
-    if (identifier.isEmpty() || catalog.isEmpty() || !((CatalogPlugin) catalog.get()).name().equals("spark_catalog")) return null;
-    return optionsToOpen(of((Identifier) identifier.get()));
-  }
+  /** Properties of an entry that are not those of its table: our note, the time that a Hive metastore notes, and what Spark has in other places, too. */
+  private static final List NOT_OF_TABLE = Arrays.asList(new String[] { Names.WRITTEN, "transient_lastDdlTime", TableCatalog.PROP_LOCATION,
+      TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_OWNER, TableCatalog.PROP_COMMENT,
+      TableCatalog.PROP_COLLATION });
 
   /** The options with which a table is read and written as it is. */
   public static Map optionsToOpen(CatalogTable entry) {
     Map options = options(entry);
-    if (isLost(entry)) Instructions.put(options, Instructions.LOST, BooleanNode.TRUE);
+    boolean mayBeLost = isLost(entry);
+    if (mayBeLost) Instructions.put(options, Instructions.LOST, BooleanNode.TRUE);
+    if (mayBeLost || !isWritten(entry)) Instructions.put(options, Instructions.DECLARED, new TextNode(entry.schema().json()));
     return options;
   }
+
+  /** The table in a request to the catalog. */
+  public static ObjectNode place(CatalogTable entry) { return (ObjectNode) Json.object().set("options", Json.texts(optionsToOpen(entry))); }
 
   /**
    * True if the folder of a table was deleted. Spark makes that of a managed table on a local disk when it creates the table. Folders of other
@@ -60,33 +65,37 @@ public class SessionEntry {
     Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry property = (Map.Entry) it.next();
-      if (!property.getKey().equals(Names.WRITTEN)) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
+      if (isOfTable((String) property.getKey(), entry)) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
     }
+    if (!entry.comment().isEmpty()) options.put(Names.TABLE_PROPERTY + TableCatalog.PROP_COMMENT, entry.comment().get());
     options.putAll(CollectionConverters.asJava(entry.storage().properties()));
     if (!entry.storage().locationUri().isEmpty()) options.put("path", path((URI) entry.storage().locationUri().get()));
     return options;
   }
 
+  /** False for an option of the entry, too, which Spark keeps among the properties under its name, and under one that says so. */
+  private static boolean isOfTable(String property, CatalogTable entry) {
+    boolean isOption = property.startsWith(TableCatalog.OPTION_PREFIX) || entry.properties().contains(TableCatalog.OPTION_PREFIX + property);
+    return !isOption && !NOT_OF_TABLE.contains(property);
+  }
+
   /** The location that the user gave. The catalog keeps it as a URI, in which it is percent-encoded. */
   private static String path(URI location) { return "file".equals(location.getScheme()) ? location.getPath() : new Path(location).toString(); }
 
-  /** The metadata of a column of an entry without what a change of the column changes: the table says what it is then. */
-  public static MetadataBuilder without(Metadata metadata, TableChange change) {
-    MetadataBuilder rest = new MetadataBuilder().withMetadata(metadata);
-    if (change instanceof TableChange.UpdateColumnType) rest.remove(CHAR);
-    if (change instanceof TableChange.UpdateColumnComment) rest.remove("comment");
-    if (change instanceof TableChange.UpdateColumnDefaultValue) for (int i = 0; i < DEFAULT.length; i++) rest.remove(DEFAULT[i]);
-    return rest;
+  /** Whether the session catalog has a lance table with this name. */
+  public static boolean isLance(Identifier name) {
+    try {
+      scala.Option provider = of(name).provider();
+      return !provider.isEmpty() && Names.FORMAT.equalsIgnoreCase((String) provider.get());
+    } catch (Throwable thereIsNone) {
+      return false;
+    }
   }
 
   public static CatalogTable of(Identifier name) throws Exception {
     TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
     return (CatalogTable) (Object) Session.active().sessionState().catalog().getTableMetadata(identifier);
   }
-
-  /** Where Spark has that a column of strings is CHAR or VARCHAR. */
-  private static final String CHAR = "__CHAR_VARCHAR_TYPE_STRING";
-  private static final String[] DEFAULT = { "CURRENT_DEFAULT", "EXISTS_DEFAULT" };
 
   /**
    * The rows' schema with what the catalog's declares: a column may be null although a query returns no nulls, and have a default, a comment, and

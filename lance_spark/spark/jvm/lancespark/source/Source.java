@@ -19,27 +19,19 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
 public class Source {
-  /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
-  private static final Map opened = new WeakHashMap();
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;
-  private final boolean isCatalogTable;
 
-  public Source(PythonTable table, CaseInsensitiveStringMap options, boolean isCatalogTable) {
+  public Source(PythonTable table, CaseInsensitiveStringMap options) {
     this.table = table;
     this.options = options;
-    this.isCatalogTable = isCatalogTable;
   }
 
   public PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
 
   public static void close(PythonTable table) {
     try {
-      PythonDataSourceV2 spark = (PythonDataSourceV2) SparkInternals.get(table, "ds");
-      synchronized (opened) {
-        opened.remove(spark);
-      }
-      SparkInternals.set(spark, "dataSourceInPython", null);
+      SparkInternals.set(SparkInternals.get(table, "ds"), "dataSourceInPython", null);
     } catch (Exception e) {
       Session.LOG.warn("a lance table was changed, but views and DataFrames that exist show the version before", e);
     }
@@ -54,15 +46,7 @@ public class Source {
 
   /** The pickled source. It is pinned to the version that was the latest at the first call. */
   private PythonDataSourceCreationResult inPython() throws Exception {
-    scala.Option schema = new scala.Some(table.schema());
-    if (!isCatalogTable) return spark().getOrCreateDataSourceInPython(table.name(), options, schema);
-    synchronized (opened) {
-      Map byOptions = (Map) opened.get(spark());
-      if (byOptions == null) opened.put(spark(), byOptions = new HashMap());
-      PythonDataSourceCreationResult result = (PythonDataSourceCreationResult) byOptions.get(options);
-      if (result == null) byOptions.put(options, result = unopened().getOrCreateDataSourceInPython(table.name(), options, schema));
-      return result;
-    }
+    return spark().getOrCreateDataSourceInPython(table.name(), options, new scala.Some(table.schema()));
   }
 
   private Pinned pinned() throws Exception { return new Pinned(pickle()); }
@@ -110,13 +94,12 @@ public class Source {
 
   /** The part common to all requests on this source. */
   public ObjectNode request() {
-    ObjectNode request = Json.object().put("parallelism", Session.active().sparkContext().defaultParallelism());
-    return isCatalogTable ? request.put("declared", table.schema().json()) : request;
+    return Json.object().put("parallelism", Session.active().sparkContext().defaultParallelism());
   }
 
   public boolean isSame(Source other) {
     try {
-      return spark() == other.spark() && options.equals(other.options) && isCatalogTable == other.isCatalogTable;
+      return spark() == other.spark() && options.equals(other.options);
     } catch (Exception e) {
       return false;
     }

@@ -44,8 +44,6 @@ class ColumnValues implements WriteBuilder {
       this.meaning = meaning;
     }
 
-    public boolean changesColumns() { return true; }
-
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
       Source source = table.source(options);
       ObjectNode command = Json.object().put("kind", Json.at(meaning, "kind").asText()).put("condition", "true");

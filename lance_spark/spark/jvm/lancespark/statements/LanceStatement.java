@@ -8,7 +8,6 @@ import java.lang.reflect.Method;
 import java.util.*;
 import lancespark.catalog.LanceProcedure;
 import lancespark.catalog.Rows;
-import lancespark.core.EntryCatalog;
 import lancespark.core.OwnStatement;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
@@ -23,6 +22,7 @@ import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.internal.VariableSubstitution;
@@ -113,15 +113,13 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
 
   /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
   private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
-    EntryCatalog entries = EntryCatalog.over(SessionCatalogs.active().v2SessionCatalog());
-    if (entries == null) throw hasNoVersion(entry);
     TableChange[] changes = new TableChange[columns.size()];
     for (int i = 0; i < changes.length; i++) {
       String column = Json.at(columns, i).asText();
       List names = CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(column));
       changes[i] = TableChange.updateColumnNullability((String[]) names.toArray(new String[names.size()]), false);
     }
-    entries.alterTable(entry, changes);
+    ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).alterTable(entry, changes);
   }
 
   /** True if no lance table is at the path, but another extension may know it. */

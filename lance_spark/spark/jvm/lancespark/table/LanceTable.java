@@ -30,6 +30,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -83,9 +84,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
 
   /** The same relation over LanceTable. */
   public static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
-    PythonTable opened = (PythonTable) relation.table();
-    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
-    LanceTable table = stored == null ? opened(opened, relation.options()) : new LanceTable(opened, opened.name(), stored);
+    LanceTable table = opened((PythonTable) relation.table(), relation.options());
     return (LogicalPlan) SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
   }
 
@@ -93,11 +92,6 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
   public LanceTable atVersion(CaseInsensitiveStringMap options) {
     for (int i = 0; i < VERSIONS.length; i++) if (isCatalogTable && options.containsKey(VERSIONS[i])) return reopened(source(options).options);
     return this;
-  }
-
-  /** A table of the session catalog. Spark does not pass its options and location. */
-  public static LanceTable inCatalog(Table table, Identifier identifier) throws Exception {
-    return new LanceTable((PythonTable) table, table.name(), SessionEntry.optionsToOpen(SessionEntry.of(identifier)));
   }
 
   public String name() { return name; }
@@ -113,9 +107,15 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
   public MetadataColumn[] metadataColumns() { return MetadataColumns.all(); }
 
   /** This table with the properties that only DESCRIBE EXTENDED shows. */
-  public Table detailed(CatalogPlugin catalog, Identifier id) { return this; }
+  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return this; }
 
-  public Source source(CaseInsensitiveStringMap options) { return new Source(inner, withOwn(options), isCatalogTable); }
+  /** Called on the driver after a commit through this table. `changesColumns`: the table may have other columns now. */
+  public void noteCommit(boolean changesColumns) {}
+
+  /** The write with what its commits must note. */
+  public Write noting(Write write, LogicalWriteInfo info) { return write; }
+
+  public Source source(CaseInsensitiveStringMap options) { return new Source(inner, withOwn(options)); }
 
   /** Lets the next query read the latest version: after a change, a view and a DataFrame of a path show it. */
   public void forgetVersion() { Source.close(inner); }

@@ -46,7 +46,9 @@ public class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOve
     return this;
   }
 
-  public Write build() {
+  public Write build() { return table.noting(planned(), info); }
+
+  private Write planned() {
     if (conditions == null && !isTruncating) return table.plainBuilder(info).build();
     Map options = new HashMap(info.options().asCaseSensitiveMap());
     if (conditions != null) Instructions.put(options, Instructions.OVERWRITE, json(conditions));

@@ -17,5 +17,6 @@ class RowLevelBatch extends DriverBatch {
     inner.commit(messages);
     LastChange.set(write);
     write.table.forgetVersion();
+    write.table.noteCommit(write.changesColumns());
   }
 }

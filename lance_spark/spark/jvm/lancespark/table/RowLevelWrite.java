@@ -34,6 +34,9 @@ public class RowLevelWrite implements Write {
     this.inner = new PythonWrite(Source.unopened(), Names.FORMAT, info, false);
   }
 
+  /** ADD COLUMNS and UPDATE COLUMNS write values of columns. */
+  boolean changesColumns() { return command.get("kind").asText().endsWith("COLUMNS"); }
+
   public String description() { return "lance " + command.get("kind").asText(); }
   public String toString() { return description(); }
   public BatchWrite toBatch() { return new RowLevelBatch(this, inner.toBatch()); }

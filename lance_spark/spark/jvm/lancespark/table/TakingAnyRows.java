@@ -7,9 +7,6 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 public class TakingAnyRows extends LanceTable {
   public TakingAnyRows(LanceTable table) { super(table); }
 
-  /** Whether the table may have other columns after the write. */
-  public boolean changesColumns() { return false; }
-
   public Set capabilities() {
     Set capabilities = super.capabilities();
     capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
