@@ -47,6 +47,8 @@ NO_METHOD = {
     ("Dataset", "add_constraint"): "a statement of SQL",
     ("LanceTable", "add_constraint"): "a statement of SQL",
     ("Dataset", "drop_constraint"): "a statement of SQL",
+    ("Dataset", "sync_identity"): "a statement of SQL",
+    ("LanceTable", "sync_identity"): "a statement of SQL",
     ("LanceTable", "drop_constraint"): "a statement of SQL",
 }
 """Operations that a class has no method of its own for, and what it has instead."""

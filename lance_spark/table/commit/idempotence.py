@@ -42,6 +42,11 @@ def is_done(latest: Snapshot, properties: Mapping[str, str]) -> bool:
     return done is not None and done >= wanted
 
 
+def last_number(latest: Snapshot, app: str) -> int | None:
+    """The number of the last write of an application that stands in `latest`, the latest version; None if there is none."""
+    return _known(latest, app).number(app)
+
+
 def with_numbers(latest: Snapshot, properties: Mapping[str, str]) -> Snapshot:
     """`latest` with what the history has to be searched for to answer `is_done` for the application that is named.
 
