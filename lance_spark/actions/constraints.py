@@ -1,4 +1,4 @@
-"""What is declared of columns: the primary key, NOT NULL, CHECK and identities."""
+"""Constraints: the primary key, NOT NULL and CHECK."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from lance_spark.actions.action import NOTED, REQUIRED, Action, Command, Parameter, noted
 from lance_spark.display.words import printable
-from lance_spark.table.changes import alter, identity
+from lance_spark.table.changes import alter
 from lance_spark.table.versions.snapshot import Snapshot
 
 _Version = list[tuple[int]]
@@ -34,11 +34,6 @@ def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False, **gi
     return [(alter.drop_constraint(snapshot, name, if_exists, noted(given).noted).version,)]
 
 
-def sync_identity(snapshot: Snapshot, column: str) -> list[tuple[int]]:
-    """The row of `sync_identity`: the next number."""
-    return [(identity.sync_identity(snapshot, column),)]
-
-
 _COLUMNS = Parameter("columns", "array<string>", "the columns", REQUIRED)
 _NAME = Parameter("name", "string", "the name of the constraint", REQUIRED)
 _SEE = "See [constraints](statements.md#constraints)."
@@ -61,15 +56,6 @@ ACTIONS = (
         (_COLUMNS, *NOTED),
         effect="columns",
         see=_SEE,
-    ),
-    Action(
-        "sync_identity",
-        "let the next numbers of an identity column come after those that the table has",
-        {"next": "bigint"},
-        sync_identity,
-        (Parameter("column", "string", "the column", REQUIRED),),
-        effect="keeps",
-        see="See [GENERATED columns](statements.md#generated-columns).",
     ),
     Action(
         "add_constraint",

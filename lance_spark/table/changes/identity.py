@@ -22,7 +22,7 @@ def sync_identity(snapshot: Snapshot, column: str) -> int:
     Raises InvalidOptionError if the column is no identity.
     """
     identity = _identity(snapshot, column)
-    place = 0
+    place = 1  # a range is not empty
     for batch in _batches(snapshot, identity):
         values = pc.min_max(batch.column(0))
         last = values["max" if identity.step > 0 else "min"].as_py()

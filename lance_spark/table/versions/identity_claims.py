@@ -38,7 +38,10 @@ def claimed_end(store: Store, field_id: int) -> int | None:
 
 
 def put_claim(store: Store, field_id: int, begin: int, end: int) -> None:
-    """Claim a range. Raises FileExistsError if another writer has claimed one that begins there."""
+    """Claim a range, which is not empty: its end is the begin of the next one.
+
+    Raises FileExistsError if another writer has claimed one that begins there.
+    """
     store.put_if_absent(f"{folder_of(field_id)}/{begin:019d}", str(end).encode())
 
 
@@ -50,4 +53,4 @@ def copy_claims(source: Store, target: Store, schema: Schema) -> None:
         end = claimed_end(source, column.id)
         if end is not None:
             with contextlib.suppress(FileExistsError):  # of an earlier try
-                put_claim(target, column.id, end, end)
+                put_claim(target, column.id, end - 1, end)

@@ -207,6 +207,13 @@ def generated_of(schema: Schema, store: Store, has_rows: bool) -> Generated:
     return Generated(tuple(computed), tuple(identities))
 
 
+def check_not_generated(schema: Schema, where: str) -> None:
+    """Raise UnsupportedFeatureError if there is a generated column, which a partitioned namespace cannot have."""
+    if found := [column.name for column in schema.fields if is_generated(column)]:
+        what = f"a partitioned namespace has no GENERATED columns, such as {found[0]!r}"
+        raise UnsupportedFeatureError(f"{where}: {what}; make one table and cluster it, or write the values of the column")
+
+
 def _computed_of(schema: Schema, column: Field, text: str) -> Computed:
     formula = parse_formula(text, schema, "UTC", column.name)
     names = {node.path[0] for node in walk(formula.root) if isinstance(node, Column)}
