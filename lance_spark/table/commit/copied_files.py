@@ -3,28 +3,26 @@
 A load is a numbered write (see `metadata.numbered_writes`) of the application `COPIES`. Before it,
 the paths of its files are written to `_copied/<number>`, with the number of the load before. So the
 latest version names the last load, and this the others: what is remembered is committed with the
-rows, needs no history, and goes back with RESTORE. A list whose load was not committed is in no
-chain, and has no effect.
+rows, needs no history, and goes back with RESTORE. Of loads that follow the same one, only the first
+is committed. A list whose load was not committed is in no chain, and has no effect. A clone and a
+branch begin without loads.
 """
 
 from __future__ import annotations
 
 import json
-import uuid
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lance_spark.errors import CorruptFileError, MissingFileError
-from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
+from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION, COPIES, COPY_BITS
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.idempotence import last_number
 from lance_spark.table.versions.snapshot import Snapshot
 
-COPIES = "lance-spark-copy-into"
 FOLDER = "_copied"
 """The folder in that of a table."""
-_ROOM = 10**39
-"""Loads that are prepared at the same time get different numbers: a random part follows the count."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def load_of(number: int) -> Mapping[str, str]:
 def prepared(latest: Snapshot, paths: Sequence[str]) -> int:
     """Write the list of files of a load that follows `latest`, and return the load's number."""
     before = last_number(latest, COPIES)
-    number = ((before or 0) // _ROOM + 1) * _ROOM + uuid.uuid4().int % _ROOM
+    number = ((before or 0) >> COPY_BITS) + 1 << COPY_BITS | secrets.randbits(COPY_BITS)
     content = json.dumps({"before": str(before or 0), "files": [*paths]})
     latest.root.put_if_absent(f"{FOLDER}/{number}", content.encode())
     return number
