@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lance_spark.errors import VersionNotFoundError
+from lance_spark.errors import TableNotFoundError, VersionNotFoundError
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.protocol import Command
+from lance_spark.spark.read.opened import open_version
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import list_versions, open_snapshot
@@ -24,8 +24,13 @@ def figures(catalog: Catalog, command: Mapping[str, Any], options: Mapping[str, 
 
 
 def figures_of(command: Command, options: ReadOptions) -> RowChanges:
-    """The figures in the transaction of a command. A command that changed nothing has none."""
-    latest = open_snapshot(store_of(options), branch=options.branch, allow_other_stores=options.allow_other_stores)
+    """The figures in the transaction of a command. A command that changed nothing has none, and may have left a table without a version."""
+    try:
+        latest = open_version(options).numbered
+    except TableNotFoundError:
+        if command.version:
+            raise
+        return RowChanges(0)
     versions = list_versions(latest.store)
     for version in versions:
         if version > command.version:
