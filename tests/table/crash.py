@@ -23,9 +23,10 @@ import pyarrow as pa
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import CommitConflictError, on_refusal
+from lance_spark.metadata.numbered_writes import COPIES
 from lance_spark.predicate import parse
 from lance_spark.table.changes.replace_where import replace_where
-from lance_spark.table.commit.copied_files import COPIES, copied, prepared
+from lance_spark.table.commit.copied_files import copied, prepared
 from lance_spark.table.indexes import create
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.scan.runner import Here, Runner
@@ -35,6 +36,8 @@ from lance_spark.table.write.write import begin_write, discard, write, write_fra
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
 SOURCE = pa.table({"a": pa.array([2, 12], pa.int64()), "s": ["changed", "inserted"]})
 """What is merged: one row that the table has, and one that it has not."""
+FILES: Mapping[str, pa.Table] = {"file:/first": NEW}
+"""The files that `copy_into` loads, and their rows."""
 CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir")
 
 
@@ -84,10 +87,6 @@ OF_NAMESPACES: dict[str, Callable[[str], object]] = {
     "drop_table": lambda uri: lance_spark.namespace(uri).drop_table(["ns", "t"]),
 }
 """Changes of the namespace in a folder."""
-
-
-FILES = {"file:/first": NEW}
-"""The files that `copy_into` loads, and their rows."""
 
 
 def loaded(uri: str, files: Mapping[str, pa.Table]) -> None:

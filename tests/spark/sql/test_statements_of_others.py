@@ -199,8 +199,8 @@ def test_clones_have_properties_and_a_location(all_tables: Mapping[str, Tables])
     own = all_tables["sql"]
     own.sql("CREATE TABLE {source} AS SELECT 1 AS id")
     own.sql("CREATE OR REPLACE TABLE {first} SHALLOW CLONE {source} TBLPROPERTIES ('a.B' = 'b', 'n' = 1)")
-    shown = dict(own.sql("SHOW TBLPROPERTIES {first}"))
-    assert (shown["a.B"], shown["n"]) == ("b", "1")
+    shown = own.sql("SHOW TBLPROPERTIES {first}")
+    assert {("a.B", "b"), ("n", "1")} <= set(shown)
     location = own.root / "lake" / "elsewhere.lance"
     own.sql(f"CREATE TABLE {{second}} DEEP CLONE {{source}} LOCATION '{location}'")
     assert own.sql("SELECT * FROM {second}") == [(1,)]
