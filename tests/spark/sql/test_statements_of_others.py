@@ -132,6 +132,7 @@ WORKS: Mapping[str, list[tuple[object, ...]] | None] = {
 """In this order, each in each catalog: the rows that it returns, or None where they are not compared."""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("statement", REFUSED)
 def test_a_statement_without_a_meaning_says_in_one_line_what_to_write(statement: str, tables: Tables) -> None:
     with pytest.raises(SPARK_ERRORS) as refusal:

@@ -30,18 +30,16 @@ class FileCopy {
       ObjectNode request = Json.object();
       request.set("copy", copy);
       request.set("files", files);
-      JsonNode load = ask("begin_copy", request);
+      request.set("place", place.json);
+      JsonNode load = place.catalog.python.ask("begin_copy", request, place.id, place.id.namespace());
       if (Json.at(load, "files").isEmpty()) return 0;
       insert(Json.at(load, "files"), Json.at(load, "sql").asText());
-      JsonNode end = ask("end_copy", Json.object().put("number", Json.at(load, "number").asText()));
+      ObjectNode question = Json.object().put("number", Json.at(load, "number").asText());
+      question.set("place", place.json);
+      JsonNode end = place.catalog.python.ask("end_copy", question, place.id, place.id.namespace());
       if (Json.at(end, "done").asBoolean()) return Json.at(end, "rows").asLong();
     }
     throw new IllegalStateException("COPY INTO: others committed first in all " + TRIES + " tries; run the statement again");
-  }
-
-  private JsonNode ask(String operation, ObjectNode request) {
-    request.set("place", place.json);
-    return place.catalog.python.ask(operation, request, place.id, place.id.namespace());
   }
 
   /** The paths of all files that the statement names, in order. */
