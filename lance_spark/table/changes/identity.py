@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidOptionError
 from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.versions.identity_claims import put_claim
+from lance_spark.table.versions.identity_claims import begin_claims, put_claim
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.generated import Identity, generated_of
 
@@ -22,7 +22,8 @@ def sync_identity(snapshot: Snapshot, column: str) -> int:
     Raises InvalidOptionError if the column is no identity.
     """
     identity = _identity(snapshot, column)
-    place = 1  # a range is not empty
+    begin_claims(identity.store, identity.column.id)
+    place = 0
     for batch in _batches(snapshot, identity):
         values = pc.min_max(batch.column(0))
         last = values["max" if identity.step > 0 else "min"].as_py()

@@ -29,7 +29,7 @@ from lance_spark.schema.declared_types import COMPUTED, IDENTITY, is_generated
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.retry import attempts, back_off
-from lance_spark.table.versions.identity_claims import claimed_end, put_claim
+from lance_spark.table.versions.identity_claims import begin_claims, claimed_end, put_claim
 from lance_spark.table.write.conform import conform
 
 _MORE = 8
@@ -110,6 +110,10 @@ class Identity:
             raise UnsupportedFeatureError(f"{what}; {advice}")
         return end or 0
 
+    def begin(self) -> None:
+        """Note that the column is declared, and has no numbers yet."""
+        begin_claims(self.store, self.column.id)
+
     def place_after(self, number: int) -> int:
         """The first place whose number comes after this one."""
         return max((number - self.start) // self.step + 1, 0)
@@ -151,9 +155,10 @@ class Generated:
             raise SchemaMismatchError(f"{what}: no row may give its number; leave the column out")
         if not count:
             return rows
-        claimed = self.rest.get(name, range(0))
+        is_first = name not in self.rest
+        claimed = self.rest.pop(name, range(0))  # no other thread takes it
         if len(claimed) < count:
-            claimed = identity.claim(count if name not in self.rest else count * _MORE)
+            claimed = identity.claim(count if is_first else count * _MORE)
         self.rest[name] = claimed[count:]
         numbers = identity.values(count, claimed)
         values = pc.replace_with_mask(rows.column(at), missing, numbers)

@@ -202,6 +202,20 @@ def test_writers_in_several_processes_never_take_one_number_twice(uri: str) -> N
     assert len(set(numbers)) == len(numbers)
 
 
+def test_a_table_that_is_replaced_by_one_with_an_identity_is_numbered(uri: str) -> None:
+    Dataset.write(uri, pa.table({"v": [1]}))
+    Dataset.write(
+        uri, pa.schema([pa.field("v", pa.int64()), pa.field("id", pa.int64(), metadata=identity())]).empty_table(), mode="overwrite"
+    )
+    append(uri, 2, 3)
+    assert column(uri, "id") == [1, 2]
+    Dataset.write(
+        uri, pa.schema([pa.field("id", pa.int64(), metadata=identity()), pa.field("v", pa.int64())]).empty_table(), mode="overwrite"
+    )
+    append(uri, 4)
+    assert column(uri, "id")[0] is not None
+
+
 def test_a_partitioned_namespace_refuses_them_by_name(uri: str) -> None:
     schema = pa.schema([pa.field("p", pa.int64()), pa.field("id", pa.int64(), metadata=identity())])
     namespace = PartitionedNamespace.create(uri, schema, ["p"])

@@ -89,7 +89,12 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       ObjectNode request = statement.json();
       if (!statement.made.isEmpty()) place = place.making(statement.made, request);
       request.set("place", place.json);
-      JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      JsonNode meaning;
+      try {
+        meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      } catch (Throwable t) {
+        throw t instanceof NoSuchTableException && place.entry != null ? hasNoVersion(place.entry) : t;
+      }
       if (meaning.has("sql")) return sparks(meaning, "sql");
       if (meaning.has("copy")) return copied(place, (ObjectNode) Json.at(meaning, "copy"));
       if (meaning.has("rows")) return ColumnValues.append(place.relation(), sparks(meaning, "rows"), meaning);
@@ -174,8 +179,13 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     return result(shown, Json.array().add(row));
   }
 
-  private LogicalPlan copied(Place place, ObjectNode copy) throws Exception {
-    long rows = new FileCopy(place, copy).rows();
+  private LogicalPlan copied(Place place, ObjectNode copy) throws Throwable {
+    long rows;
+    try {
+      rows = new FileCopy(place, copy).rows();
+    } catch (Throwable t) {
+      throw t instanceof NoSuchTableException && place.entry != null ? hasNoVersion(place.entry) : t;
+    }
     StructType shown = new StructType().add("num_affected_rows", DataTypes.LongType, true).add("num_inserted_rows", DataTypes.LongType, true);
     return result(shown, Json.array().add(Json.array().add(rows).add(rows)));
   }
