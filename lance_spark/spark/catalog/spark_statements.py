@@ -27,9 +27,9 @@ def replaced_rows(rest: Tokens) -> SparkStatement:
 def inserted(rest: Tokens) -> SparkStatement:
     """`INSERT INTO t [[AS] alias] REPLACE USING (columns) query` and `.. REPLACE ON (condition) query`, as one MERGE."""
     if rest.take("PARTITION"):
-        values = rest.in_parentheses()
-        what = f"PARTITION ({values}): a lance table has no partitions"
-        condition = values.replace(",", " AND")
+        chosen = rest.in_parentheses()
+        what = f"PARTITION ({chosen}): a lance table has no partitions"
+        condition = chosen.replace(",", " AND")
         raise UnsupportedFeatureError(f"{what}; write INSERT INTO {rest.table} REPLACE WHERE {condition} SELECT .., with all columns")
     alias = ""
     if not rest.comes("BY NAME") and not rest.comes("REPLACE"):
