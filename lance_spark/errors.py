@@ -134,6 +134,17 @@ def _conflict(message: str, retryable: bool) -> CommitConflictError:
     return CommitConflictError(message, retryable=retryable)
 
 
+class BranchMergeConflictError(LanceError):
+    """Rows were changed in both branches of a merge. `conflicts` is a pyarrow table of them: `kind`, `base`, `ours`, `theirs`."""
+
+    def __init__(self, message: str, conflicts: object = None) -> None:
+        super().__init__(message)
+        self.conflicts = conflicts
+
+    def __reduce__(self) -> tuple[type[BranchMergeConflictError], tuple[str, object]]:
+        return type(self), (str(self), self.conflicts)
+
+
 class AmbiguousMergeError(LanceError):
     """Two changes of one merge or update affect the same row; `address` is its address in the version that was read."""
 
