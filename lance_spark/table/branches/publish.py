@@ -17,7 +17,7 @@ from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_ids import parse_versions, serialise_versions
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.table.branches.heads import Heads, id_of, name_of, seen_from
+from lance_spark.table.branches.heads import Heads, id_of, latest_of, name_of, seen_from
 from lance_spark.table.branches.holds import held_for_files, held_for_merges
 from lance_spark.table.commit.commit import commit_next
 from lance_spark.table.versions.snapshot import Snapshot
@@ -51,6 +51,11 @@ def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions
     )
     with held_for_files(heads.theirs, heads.ours), held_for_merges(heads.theirs, heads.ours):
         return _commit(heads, record, options)
+
+
+def latest_version_of(snapshot: Snapshot, branch: str) -> int:
+    """The number of the latest version of a branch of the snapshot's table. Raises VersionNotFoundError."""
+    return latest_of(snapshot, branch).version
 
 
 def _commit(heads: Heads, record: BranchMerge, options: WriteOptions) -> Snapshot:

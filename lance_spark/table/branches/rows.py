@@ -23,7 +23,7 @@ from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.branches.heads import Heads
 from lance_spark.table.changes.merge.pairing import ByKeys
-from lance_spark.table.feed.differences import differing, touched
+from lance_spark.table.feed.differences import Touched, differing, rows_of, touched
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, plan_tasks
 from lance_spark.table.scan.rows_at import rows_at, rows_in_order
 from lance_spark.table.versions.snapshot import Snapshot
@@ -152,7 +152,7 @@ class RowDifferences:
 def row_differences(before: Snapshot, after: Snapshot, identity: Identity) -> RowDifferences:
     """Compare two versions whose manifests name files in the same way (see `heads.seen_from`)."""
     found = touched(before, after, Unknown(b""))
-    in_place = found.updated
+    in_place = [*found.updated, _completed(before, after, found)]
     left = _sorted([*(part.addresses for part in found.left), *in_place])
     came = _sorted([*(part.addresses for part in found.came), *in_place])
     keys_left, keys_came = identity.keys(before, left), identity.keys(after, came)
@@ -164,6 +164,17 @@ def row_differences(before: Snapshot, after: Snapshot, identity: Identity) -> Ro
     old, new = left[at_left], came[at_came]
     changed = differ(Rows(before, old), Rows(after, new))
     return RowDifferences(before, after, left[is_gone], came[is_new], old[changed], new[changed])
+
+
+def _completed(before: Snapshot, after: Snapshot, found: Touched) -> np.ndarray:
+    """The addresses of other rows, at the same place in both versions, that have a value in a new column."""
+    names = [f.name for f in new_columns(before.manifest.schema, after.manifest.schema)]
+    if not names:
+        return np.empty(0, np.uint64)
+    known = np.concatenate([np.empty(0, np.uint64), *found.updated, *(part.addresses for part in found.came)])
+    parts = rows_of(after, after.manifest.lazy_fragments.ids.tolist())
+    there = [part.addresses[~np.isin(part.addresses, known)] for part in parts]
+    return np.concatenate([np.empty(0, np.uint64), *(rows[have_values(Rows(after, rows), names)] for rows in there)])
 
 
 def _sorted(addresses: Sequence[np.ndarray]) -> np.ndarray:

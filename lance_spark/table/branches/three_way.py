@@ -21,6 +21,7 @@ from lance_spark.table.branches.rows import (
     ABSENT,
     Identity,
     Rows,
+    differ,
     differ_in,
     new_columns,
     row_differences,
@@ -79,6 +80,7 @@ def three_way(heads: Heads, identity: Identity, on_conflict: OnConflict) -> Chan
     if not callable(on_conflict) and on_conflict not in WORDS:
         raise InvalidOptionError(f"on_conflict must be one of {', '.join(WORDS)} or a function, not {on_conflict!r}")
     proposal = _proposal(heads, identity)
+    proposal = proposal.at(np.flatnonzero(~_is_done(heads, proposal)))
     in_conflict = _in_conflict(heads, proposal)
     takes_theirs = ~in_conflict
     conflicts = np.flatnonzero(in_conflict)
@@ -120,10 +122,15 @@ def _in_conflict(heads: Heads, proposal: Proposal) -> np.ndarray:
     found: np.ndarray = gone & theirs & proposal.changed
     at = np.flatnonzero(ours & base & proposal.changed)
     found[at] = _differs(heads.base, proposal.base[at], heads.ours, proposal.ours[at])
-    inserted = ours & ~base
-    found[inserted] = True
-    same = np.flatnonzero(found & ours & theirs)
-    found[same] = _differs(heads.ours, proposal.ours[same], heads.theirs, proposal.theirs[same])
+    found |= ours & ~base
+    return found
+
+
+def _is_done(heads: Heads, proposal: Proposal) -> np.ndarray:
+    """Which rows are in our branch as they are in theirs already."""
+    found: np.ndarray = (proposal.theirs == ABSENT) & (proposal.ours == ABSENT)
+    both = np.flatnonzero((proposal.theirs != ABSENT) & (proposal.ours != ABSENT))
+    found[both] = ~differ(Rows(heads.ours, proposal.ours[both]), Rows(heads.theirs, proposal.theirs[both]))
     return found
 
 
