@@ -52,9 +52,8 @@ def _cherry_pick(
     return merge.cherry_pick(snapshot, version, branch, into, on_conflict, noted(given))
 
 
-def _fast_forward(snapshot: Snapshot, branch: str, to: str, **given: Any) -> list[tuple[str, int, int]]:
-    before = publish.latest_version_of(snapshot, branch)
-    return [(branch, before, publish.fast_forward(snapshot, branch, to, noted(given)).version)]
+def _fast_forward(snapshot: Snapshot, branch: str, to: str, **given: Any) -> publish.FastForward:
+    return publish.fast_forward(snapshot, branch, to, noted(given))
 
 
 _SEE = "See [branches](branches-and-tags.md#merging)."

@@ -42,7 +42,7 @@ def test_a_function_compares_branches(spark: SparkSession, table: Dataset) -> No
 
 def test_a_branch_is_merged_and_published(spark: SparkSession, table: Dataset) -> None:
     spark.sql("UPDATE branches.t SET v = 'o' WHERE id = 1")
-    with pytest.raises(SPARK_ERRORS, match="updated in both.*on_conflict"):
+    with pytest.raises(SPARK_ERRORS, match=r"updated in both.*on_conflict"):
         spark.sql("CALL branches.system.merge_branch(table => 't', branch => 'dev')")
     done = spark.sql("CALL branches.system.merge_branch(table => 't', branch => 'dev', on_conflict => 'theirs', commit_message => 'all')")
     assert done.select("num_inserted_rows", "num_updated_rows", "num_deleted_rows").collect() == [(1, 1, 1)]
@@ -51,7 +51,8 @@ def test_a_branch_is_merged_and_published(spark: SparkSession, table: Dataset) -
     spark.sql("CALL branches.system.rebase_branch(table => 't', branch => 'dev')")
     Dataset.open(table.uri, branch="dev").delete("id = 3")
     [row] = spark.sql("CALL branches.system.fast_forward(table => 't', branch => 'main', to => 'dev')").collect()
-    assert row.branch_updated == "main" and row.updated_ref == row.previous_ref + 1
+    assert row.branch_updated == "main"
+    assert row.updated_ref == row.previous_ref + 1
     assert spark.table("branches.t").count() == 2
 
 

@@ -6,7 +6,7 @@ from lance_spark.metadata.branch_merges import MAIN
 from lance_spark.table.branches.diff import BranchDiff
 from lance_spark.table.branches.heads import latest_of
 from lance_spark.table.branches.merge import cherry_pick, merge_branch
-from lance_spark.table.branches.publish import fast_forward
+from lance_spark.table.branches.publish import FastForward, fast_forward
 from lance_spark.table.branches.three_way import OnConflict
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.versions.tags_and_branches import Branches
@@ -36,7 +36,7 @@ class BranchMethods(Branches):
         return BranchDiff(latest_of(self.snapshot, before), latest_of(self.snapshot, after))
 
     def merge(self, branch: str, into: str = MAIN, *, on_conflict: OnConflict = "fail") -> RowChanges:
-        """Commit what has changed in `branch` since the last merge, or since it was made, to another branch, as one version.
+        """Commit what has changed in a branch to another one, as one version: since the last merge, or since the branch was made.
 
         Rows are known by the primary key or, without one, by their stable row ids. `on_conflict` is about rows that were changed
         in both branches: "fail" raises BranchMergeConflictError, whose `conflicts` is a table of them; "ours" leaves them as they
@@ -54,15 +54,18 @@ class BranchMethods(Branches):
         return merge_branch(self.snapshot, branch, into, on_conflict)
 
     def cherry_pick(self, version: int, branch: str, into: str = MAIN, *, on_conflict: OnConflict = "fail") -> RowChanges:
-        """Commit what one version of `branch` has changed to another branch. For the rest, see `merge`."""
+        """Commit what one version of a branch has changed to another branch. For the rest, see `merge`."""
         return cherry_pick(self.snapshot, version, branch, into, on_conflict)
 
     def rebase(self, branch: str, onto: str = MAIN, *, on_conflict: OnConflict = "fail") -> RowChanges:
-        """Merge `onto` into `branch`, so that `branch` has its own changes on top and `fast_forward(onto, branch)` is possible."""
+        """Commit what has changed in another branch to a branch, which can then be published: `fast_forward(onto, branch)`.
+
+        It is a merge of `onto` into `branch`.
+        """
         return merge_branch(self.snapshot, onto, branch, on_conflict)
 
-    def fast_forward(self, branch: str, to: str) -> int:
-        """Give `branch` the rows, columns and indexes of the branch `to`, in one commit without copies. Returns its latest version.
+    def fast_forward(self, branch: str, to: str) -> FastForward:
+        """Give a branch the rows, columns and indexes of another one that contains it, without copies. Returns its versions.
 
         The arguments are those of Iceberg: `fast_forward("main", "dev")` publishes dev. Raises RefConflictError if `branch` has
         changed since `to` was made of it or merged it.
@@ -72,7 +75,7 @@ class BranchMethods(Branches):
             >>> from lance_spark import Dataset
             >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2]}))
             >>> _ = table.create_branch("dev").insert(pa.table({"id": [3]}))
-            >>> table.branches.fast_forward("main", "dev")
+            >>> table.branches.fast_forward("main", "dev").updated_ref
             2
         """
-        return fast_forward(self.snapshot, branch, to).version
+        return fast_forward(self.snapshot, branch, to)

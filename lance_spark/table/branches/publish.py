@@ -6,10 +6,11 @@ the source of a clone is held.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lance_spark.display.figures import Figures
 from lance_spark.errors import CommitConflictError, RefConflictError
 from lance_spark.metadata.branch_merges import MERGE, BranchMerge
 from lance_spark.metadata.fragment import Fragment
@@ -17,18 +18,27 @@ from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_ids import parse_versions, serialise_versions
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.table.branches.heads import Heads, id_of, latest_of, name_of, seen_from
+from lance_spark.table.branches.heads import Heads, id_of, name_of, seen_from
 from lance_spark.table.branches.holds import held_for_files, held_for_merges
 from lance_spark.table.commit.commit import commit_next
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
 
-def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions = NO_OPTIONS) -> Snapshot:
+@dataclass(frozen=True)
+class FastForward(Figures):
+    """The branch that was changed, and its latest versions before and after, with the names of Iceberg."""
+
+    branch_updated: str
+    previous_ref: int
+    updated_ref: int
+
+
+def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions = NO_OPTIONS) -> FastForward:
     """Give `branch` the rows, columns, indexes and config of the branch `to`, which contains it.
 
     The names of the arguments are those of Iceberg's procedure: `fast_forward('main', 'dev')` publishes dev.
-    Returns the new version, or the latest one if both are the same. Raises RefConflictError if `branch` has
+    Nothing is committed if both are the same. Raises RefConflictError if `branch` has
     changed since they were the same: merge `to` into it, or rebase `to` first.
     """
     heads = Heads.of(snapshot, to, branch)
@@ -38,8 +48,9 @@ def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions
             f"{heads.ours.root.uri}: the branch {branch!r} has changed since {to!r} was made of it or merged it; "
             f"merge {to!r} into {branch!r}, or rebase {to!r} first"
         )
+    before = heads.ours.version
     if heads.is_same:
-        return heads.ours
+        return FastForward(branch, before, before)
     record = BranchMerge(
         name_of(heads.theirs),
         id_of(heads.theirs),
@@ -50,12 +61,7 @@ def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions
         published=True,
     )
     with held_for_files(heads.theirs, heads.ours), held_for_merges(heads.theirs, heads.ours):
-        return _commit(heads, record, options)
-
-
-def latest_version_of(snapshot: Snapshot, branch: str) -> int:
-    """The number of the latest version of a branch of the snapshot's table. Raises VersionNotFoundError."""
-    return latest_of(snapshot, branch).version
+        return FastForward(branch, before, _commit(heads, record, options).version)
 
 
 def _commit(heads: Heads, record: BranchMerge, options: WriteOptions) -> Snapshot:

@@ -31,7 +31,7 @@ def three_way(base: State, theirs: State, ours: State, takes_theirs: bool) -> tu
     result, conflicts = dict(ours), 0
     for key in base.keys() | theirs.keys():
         was, there, here = (state.get(key, "absent") for state in (base, theirs, ours))
-        if there == was or there == here:
+        if there in (was, here):
             continue
         if here != was:
             conflicts += 1
