@@ -52,20 +52,21 @@ def _cherry_pick(
     return merge.cherry_pick(snapshot, version, branch, into, on_conflict, noted(given))
 
 
-def _fast_forward(snapshot: Snapshot, branch: str, to: str, **given: Any) -> publish.FastForward:
-    return publish.fast_forward(snapshot, branch, to, noted(given))
+def _fast_forward(snapshot: Snapshot, branch: str, to: str, copy: bool = False, **given: Any) -> publish.FastForward:
+    return publish.fast_forward(snapshot, branch, to, copy, noted(given))
 
 
 _SEE = "See [branches](branches-and-tags.md#merging)."
 ACTIONS = (
     Action(
         "fast_forward",
-        "give a branch the rows, columns and indexes of another one that contains it, without copies",
+        "give a branch the rows, columns and indexes of another one that contains it",
         {"branch_updated": "string", "previous_ref": "bigint", "updated_ref": "bigint"},
         _fast_forward,
         (
             Parameter("branch", "string", "the branch that changes, such as main", REQUIRED),
             Parameter("to", "string", "the branch that is published", REQUIRED),
+            Parameter("copy", "boolean", "copy the files of that branch, so that it can be deleted", False),
             *_STORED,
         ),
         effect="columns",

@@ -64,8 +64,11 @@ class BranchMethods(Branches):
         """
         return merge_branch(self.snapshot, onto, branch, on_conflict)
 
-    def fast_forward(self, branch: str, to: str) -> FastForward:
-        """Give a branch the rows, columns and indexes of another one that contains it, without copies. Returns its versions.
+    def fast_forward(self, branch: str, to: str, *, copy: bool = False) -> FastForward:
+        """Give a branch the rows, columns and indexes of another one that contains it, in one commit. Returns its versions.
+
+        No data is copied: `branch` names the files of `to`, which a tag holds. With `copy`, the files of `to` are copied, so that it
+        can be deleted.
 
         The arguments are those of Iceberg: `fast_forward("main", "dev")` publishes dev. Raises RefConflictError if `branch` has
         changed since `to` was made of it or merged it.
@@ -78,4 +81,4 @@ class BranchMethods(Branches):
             >>> table.branches.fast_forward("main", "dev").updated_ref
             2
         """
-        return fast_forward(self.snapshot, branch, to)
+        return fast_forward(self.snapshot, branch, to, copy)

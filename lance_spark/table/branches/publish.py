@@ -6,6 +6,7 @@ the source of a clone is held.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.branches.heads import Heads, id_of, name_of, seen_from
 from lance_spark.table.branches.holds import held_for_files, held_for_merges
 from lance_spark.table.commit.commit import commit_next
+from lance_spark.table.maintenance.clone import copy_file, files_to_copy, with_bases
+from lance_spark.table.maintenance.progress import untracked
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
@@ -34,12 +37,19 @@ class FastForward(Figures):
     updated_ref: int
 
 
-def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions = NO_OPTIONS) -> FastForward:
+def fast_forward(
+    snapshot: Snapshot,
+    branch: str,
+    to: str,
+    copy: bool = False,
+    options: WriteOptions = NO_OPTIONS,
+) -> FastForward:
     """Give `branch` the rows, columns, indexes and config of the branch `to`, which contains it.
 
     The names of the arguments are those of Iceberg's procedure: `fast_forward('main', 'dev')` publishes dev.
-    Nothing is committed if both are the same. Raises RefConflictError if `branch` has
-    changed since they were the same: merge `to` into it, or rebase `to` first.
+    With `copy`, the files of `to` are copied, so that it can be deleted. Nothing is committed if both are the
+    same. Raises RefConflictError if `branch` has changed since they were the same: merge `to` into it, or
+    rebase `to` first.
     """
     heads = Heads.of(snapshot, to, branch)
     heads.check_two()
@@ -60,13 +70,30 @@ def fast_forward(snapshot: Snapshot, branch: str, to: str, options: WriteOptions
         heads.theirs.manifest.next_row_id,
         published=True,
     )
-    with held_for_files(heads.theirs, heads.ours), held_for_merges(heads.theirs, heads.ours):
-        return FastForward(branch, before, _commit(heads, record, options).version)
+    with contextlib.ExitStack() as held:
+        held.enter_context(held_for_merges(heads.theirs, heads.ours))
+        if copy:
+            published = _copied(heads)
+        else:
+            held.enter_context(held_for_files(heads.theirs, heads.ours))
+            published = seen_from(heads.theirs, heads.ours).manifest
+        return FastForward(branch, before, _commit(heads, published, record, options).version)
 
 
-def _commit(heads: Heads, record: BranchMerge, options: WriteOptions) -> Snapshot:
+def _copied(heads: Heads) -> Manifest:
+    """The manifest of their branch with its own files copied to ours. A cleanup removes the copies if the commit fails."""
+    theirs, ours = heads.theirs, heads.ours
+    for to, (store, path) in files_to_copy(theirs).items():
+        if store.uri == theirs.store.uri:
+            copy_file(store, path, ours.store, to, untracked)
+    seen = seen_from(theirs, ours)
+    own = {base.id for base in seen.manifest.base_paths if seen.locations.store_of(base).uri == theirs.store.uri}
+    manifest = with_bases(seen.manifest, lambda id: None if id in own else id)
+    return replace(manifest, base_paths=tuple(base for base in manifest.base_paths if base.id not in own))
+
+
+def _commit(heads: Heads, published: Manifest, record: BranchMerge, options: WriteOptions) -> Snapshot:
     ours = heads.ours
-    published = seen_from(heads.theirs, ours).manifest
     published = _as_of(published, ours.version)
     operation = Merge(published.fragments, published.schema, published=published)
     properties = {**options.noted, MERGE: record.to_json()}

@@ -127,7 +127,7 @@ def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = 
     check_writable(source.manifest, source.store.uri)
     _check_free(target)
     manifest = replace(with_bases(_inlined(source), lambda _: None), base_paths=())
-    for to, (store, path) in track(list(_files_to_copy(source).items()), "copy files"):
+    for to, (store, path) in track(list(files_to_copy(source).items()), "copy files"):
         copy_file(store, path, target, to, track)
     return _commit_new(target, manifest, source, shallow=False)
 
@@ -212,7 +212,7 @@ def _check_base(source: Snapshot, base: BasePath) -> None:
     )
 
 
-def _files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
+def files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
     """All files of the version, after checks: path in the new table -> store and path of the file."""
     found: dict[str, tuple[Store, str]] = {}
     manifest = source.manifest

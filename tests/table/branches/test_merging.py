@@ -203,6 +203,20 @@ def test_a_branch_that_main_reads_cannot_be_removed(main: Dataset, dev: Dataset)
     assert content(Dataset.open(main.uri))[6] == "f"
 
 
+def test_a_branch_whose_files_are_copied_can_be_removed(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f")).delete("id IN (1, 6)").create_scalar_index("id", "BTREE")
+    dev.insert(rows(_8="h"))
+    main.branches.fast_forward("main", "dev", copy=True)
+    main.branches.delete("dev")
+    published = Dataset.open(main.uri)
+    assert content(published) == {2: "b", 3: "c", 4: "d", 5: "e", 8: "h"}
+    assert published.verify().ok
+    assert published.snapshot.manifest.base_paths == ()
+    theirs = lance.dataset(main.uri)
+    theirs.validate()
+    assert theirs.to_table(filter="id = 8").num_rows == 1
+
+
 def test_a_branch_that_has_changed_is_not_published_over(main: Dataset, dev: Dataset) -> None:
     dev.insert(rows(_6="f"))
     main = main.insert(rows(_7="g"))
