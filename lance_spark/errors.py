@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,7 +137,7 @@ def _conflict(message: str, retryable: bool) -> CommitConflictError:
 class BranchMergeConflictError(LanceError):
     """Rows were changed in both branches of a merge. `conflicts` is a pyarrow table of them: `kind`, `base`, `ours`, `theirs`."""
 
-    def __init__(self, message: str, conflicts: object = None) -> None:
+    def __init__(self, message: str, conflicts: Any = None) -> None:
         super().__init__(message)
         self.conflicts = conflicts
 

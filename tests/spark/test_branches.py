@@ -33,7 +33,7 @@ def test_a_function_compares_branches(spark: SparkSession, table: Dataset) -> No
     for name in ("branches.t", table.uri):
         found = spark.sql(f"SELECT _change_type, id FROM branch_diff('{name}', 'main', 'dev') WHERE id > 0 ORDER BY 1, 2").collect()
         assert [tuple(row) for row in found] == [("delete", 2), ("insert", 9), ("update_postimage", 1), ("update_preimage", 1)]
-    assert spark.sql("SELECT count(*) FROM branch_diff(table => 'branches.t', before => 'dev', after => 'main')").first()[0] == 4
+    assert spark.sql("SELECT count(*) FROM branch_diff(table => 'branches.t', before => 'dev', after => 'main')").collect() == [(4,)]
     frame = spark.read.format("lance").option("branch", "dev").option("diffFrom", "main").load(table.uri)
     assert frame.select("v").where("id = 9").collect() == [("a",)]
     with pytest.raises(SPARK_ERRORS, match="branch_diff needs the argument"):

@@ -21,7 +21,8 @@ from lance_spark.table.branches.heads import latest_of
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.own_rows import FindsItsRows
 from lance_spark.table.scan.parts import all_live_rows
-from lance_spark.table.versions.snapshot import Pin, Snapshot, open_pinned
+from lance_spark.table.versions.identity import Pin
+from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class PickedHeads(Heads):
     before: Snapshot
 
     @property
-    def base(self) -> Snapshot:  # type: ignore[override]
+    def base(self) -> Snapshot:
         return self.before
 
 
@@ -211,8 +211,9 @@ def seen_from(snapshot: Snapshot, other: Snapshot) -> Snapshot:
     for base in (own, *snapshot.manifest.base_paths):
         place = (snapshot.locations.store_of(base).uri, base.is_dataset_root)
         if place not in known:
-            known[place] = max((b.id for b in bases), default=-1) + 1
-            bases.append(replace(base, id=known[place]))
+            free = max((b.id for b in bases), default=-1) + 1
+            bases.append(replace(base, id=free))
+            known[place] = free
         ids[None if base is own else base.id] = known[place]
     manifest = with_bases(with_lineage(snapshot.manifest, snapshot.locations), lambda id: ids[id])
     return replace(snapshot, store=other.store, manifest=replace(manifest, base_paths=tuple(bases)))

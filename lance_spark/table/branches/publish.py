@@ -14,7 +14,7 @@ import numpy as np
 from lance_spark.display.figures import Figures
 from lance_spark.errors import CommitConflictError, RefConflictError
 from lance_spark.metadata.branch_merges import MERGE, BranchMerge
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.fragment import Fragment, LineageSequence
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_ids import parse_versions, serialise_versions
@@ -95,12 +95,13 @@ def _copied(heads: Heads) -> Manifest:
 def _commit(heads: Heads, published: Manifest, record: BranchMerge, options: WriteOptions) -> Snapshot:
     ours = heads.ours
     published = _as_of(published, ours.version)
-    operation = Merge(published.fragments, published.schema, published=published)
+    operation = Merge(tuple(published.fragments), published.schema, published=published)
     properties = {**options.noted, MERGE: record.to_json()}
     done = commit_next(ours.store, Transaction(ours.version, operation, properties=properties), ours)
     if done is None:
         raise CommitConflictError(
-            f"{ours}: another writer has changed the branch {name_of(ours)!r} meanwhile; merge {name_of(heads.theirs)!r} into it"
+            f"{ours}: another writer has changed the branch {name_of(ours)!r} meanwhile; merge {name_of(heads.theirs)!r} into it",
+            retryable=False,
         )
     return done
 
@@ -120,9 +121,9 @@ def _marked(fragment: Fragment, before: int) -> Fragment:
     return replace(fragment, created_at=created, updated_at=updated)
 
 
-def _limited(sequence: bytes | None, fragment: Fragment, highest: int) -> bytes | None:
-    if sequence is None:
-        return None
+def _limited(sequence: LineageSequence | None, fragment: Fragment, highest: int) -> LineageSequence | None:
+    if not isinstance(sequence, bytes):  # there is none: `seen_from` makes others inline
+        return sequence
     versions = parse_versions(sequence, fragment.physical_rows).at(range(fragment.physical_rows))
     if not len(versions) or versions.max() <= highest:
         return sequence

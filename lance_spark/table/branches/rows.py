@@ -194,7 +194,8 @@ def differ(a: Rows, b: Rows) -> np.ndarray:
     names = [f.name for f in shared_columns(a.snapshot.manifest.schema, b.snapshot.manifest.schema)]
     found = differ_in(names, a, b)
     more = new_columns(a.snapshot.manifest.schema, b.snapshot.manifest.schema)
-    return found | have_values(b, [f.name for f in more])
+    either: np.ndarray = found | have_values(b, [f.name for f in more])
+    return either
 
 
 def differ_in(names: Sequence[str], a: Rows, b: Rows) -> np.ndarray:

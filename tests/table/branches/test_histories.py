@@ -12,9 +12,10 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import BranchMergeConflictError, RefConflictError
+from lance_spark.table.branches.three_way import Choice
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
-State = dict[int, str | None]
+State = dict[int, str]
 
 
 def schema(with_key: bool) -> pa.Schema:
@@ -92,7 +93,7 @@ class History:
                 lance.dataset(self.uri).checkout_version((branch if branch != "main" else None, None)).optimize.compact_files()
 
     def merge(self, branch: str, into: str) -> None:
-        choice = self.choose.choice(["ours", "theirs"])
+        choice: Choice = "ours" if self.choose.randrange(2) else "theirs"
         expected, conflicts = three_way(self.base, self.states[branch], self.states[into], choice == "theirs")
         before = self.open(into)
         if conflicts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lance_spark.table.branches.three_way import Choice
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("v", pa.string())])
@@ -100,10 +102,14 @@ def test_rows_changed_on_both_sides_are_conflicts(main: Dataset, dev: Dataset, o
 
 
 @pytest.mark.parametrize("choice", ["ours", "theirs"])
-def test_a_function_settles_conflicts(main: Dataset, dev: Dataset, choice: str) -> None:
+def test_a_function_settles_conflicts(main: Dataset, dev: Dataset, choice: Choice) -> None:
     main = main.update({"v": "'o'"}, "id < 3")
     dev.update({"v": "'t'"}, "id < 3")
-    main.branches.merge("dev", on_conflict=lambda found: [choice if row["ours"]["id"] == 1 else "ours" for row in found.to_pylist()])
+
+    def choose(found: pa.Table) -> list[Choice]:
+        return [choice if row["ours"]["id"] == 1 else "ours" for row in found.to_pylist()]
+
+    main.branches.merge("dev", on_conflict=choose)
     assert content(main) == {1: choice[0], 2: "o", 3: "c", 4: "d", 5: "e"}
 
 
@@ -115,11 +121,12 @@ def test_the_same_change_on_both_sides_is_no_conflict(main: Dataset, dev: Datase
 
 
 @pytest.mark.parametrize("answer", [["ours"], ["mine", "ours"], "nonsense"])
-def test_other_answers_are_errors(main: Dataset, dev: Dataset, answer: object) -> None:
+def test_other_answers_are_errors(main: Dataset, dev: Dataset, answer: Any) -> None:
     main = main.update({"v": "'o'"}, "id < 3")
     dev.update({"v": "'t'"}, "id < 3")
+    on_conflict: Any = answer if isinstance(answer, str) else lambda found: answer
     with pytest.raises(InvalidOptionError, match="on_conflict"):
-        main.branches.merge("dev", on_conflict=answer if isinstance(answer, str) else lambda found: answer)  # type: ignore[arg-type]
+        main.branches.merge("dev", on_conflict=on_conflict)
 
 
 def test_new_columns_come_with_their_values(main: Dataset, dev: Dataset) -> None:
