@@ -28,6 +28,10 @@ def _is_document(t: pa.DataType) -> bool:
     return bool(is_text(t.value_type if is_list(t) else t) or types.is_large_binary(t))
 
 
+def _is_bytes(t: pa.DataType) -> bool:
+    return bool(is_text(t) or is_binary(t))
+
+
 def _has_zones(t: pa.DataType) -> bool:
     """Zones of ordered values have bounds; those of vectors have only the number of their nulls."""
     return bool(_is_ordered(t) or (types.is_fixed_size_list(t) and _is_ordered(t.value_type)))
@@ -39,6 +43,7 @@ TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "ZONEMAP": _has_zones,
     "BLOOMFILTER": _is_hashable,
     "NGRAM": is_text,
+    "FM": _is_bytes,
     "LABEL_LIST": _is_list,
     "JSON": types.is_large_binary,
     "INVERTED": _is_document,

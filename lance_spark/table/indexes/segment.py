@@ -41,7 +41,7 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
     "JSON": frozenset({"path", "target_index_type"}),
 }
 """The parameters of the kinds that have any."""
-UNSUPPORTED = ("RTREE", "FM")
+UNSUPPORTED = ("RTREE",)
 ALIASES = {"FTS": "INVERTED"}
 _COMMON_BYTES = 8
 _BATCH_ROWS = 128 << 10
