@@ -172,7 +172,7 @@ def _suffixes(
     firsts: np.ndarray,
 ) -> tuple[int, int]:
     """The suffixes that begin with the pattern, from its last byte on."""
-    first, last = np.int64(0), np.int64(firsts[256])
+    first, last = 0, int(firsts[256])
     for i in range(len(pattern) - 1, -1, -1):
         byte = pattern[i]
         if taken[byte, 0] < 0:
@@ -182,12 +182,12 @@ def _suffixes(
             branch = taken[byte, level]
             if branch < 0:
                 break
-            start = starts[nodes[byte, level]]
+            start = int(starts[nodes[byte, level]])
             right_low = ones_before(words, ones, start, low)
             right_high = ones_before(words, ones, start, high)
             low = right_low if branch == 1 else low - right_low
             high = right_high if branch == 1 else high - right_high
-        first, last = firsts[byte] + low, firsts[byte] + high
+        first, last = int(firsts[byte]) + low, int(firsts[byte]) + high
         if first >= last:
             return 0, 0
     return first, last
@@ -207,19 +207,19 @@ def _places(
     out: np.ndarray,
 ) -> bool:
     """Store the places in the text of the suffixes from `first` on; False if one leads to no place that is stored."""
-    length = np.int64(firsts[256])
+    length = int(firsts[256])
     for i in range(len(out)):
-        at, steps = np.int64(first + i), np.int64(0)
+        at, steps = first + i, 0
         while at % 32 != 0:
             # The suffix that is one byte longer: the byte before this one, and how many suffixes before have the same.
-            node, place = np.int64(0), at
+            node, place = 0, at
             while node >= 0:
-                word = starts[node] + (place >> 6)
-                right = ones_before(words, ones, starts[node], place)
-                side = np.int64((words[word] >> np.uint64(place & 63)) & np.uint64(1))
+                start = int(starts[node])
+                right = ones_before(words, ones, start, place)
+                side = int((words[start + (place >> 6)] >> np.uint64(place & 63)) & np.uint64(1))
                 place = right if side == 1 else place - right
-                node = branches[node, side]
-            at = firsts[-1 - node] + place
+                node = int(branches[node, side])
+            at = int(firsts[-1 - node]) + place
             steps += 1
             if steps > length:
                 return False

@@ -170,4 +170,4 @@ def ones_before(words: np.ndarray, ones: np.ndarray, start: int, place: int) -> 
     left = left - ((left >> np.uint64(1)) & np.uint64(0x5555555555555555))
     left = (left & np.uint64(0x3333333333333333)) + ((left >> np.uint64(2)) & np.uint64(0x3333333333333333))
     left = (left + (left >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(ones[at]) + np.int64((left * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return int(ones[at]) + int((left * np.uint64(0x0101010101010101)) >> np.uint64(56))
