@@ -94,6 +94,7 @@ KINDS: dict[str, Kind] = {
     "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None),
     "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, package="lance.index.pb", zoned=True),
     "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, zoned=True),
+    "RTreeIndexDetails": Kind("RTREE", "rtree", 0, None, package="lance.index.pb"),
     "JsonIndexDetails": Kind("JSON", "json_path", 0, None, package="lance.index.pb"),
 }
 """In the order in which the indexes of one column are asked."""

@@ -105,7 +105,7 @@ def _partitions(files: IndexFiles) -> list[Partition]:
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
-    """Write the index of the rows, whose values are texts or bytes."""
+    """Write the index of the rows, whose values are texts."""
     number = 0
     for texts, numbers in _parts(rows):
         _write(target, number, texts, numbers)
