@@ -46,6 +46,7 @@ from lance_spark.spark.protocol import carried, of_user
 from lance_spark.spark.read.opened import Opened, OpenedNamespace, open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.rows import commit_empty
+from lance_spark.storage.location import of_hadoop
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -214,7 +215,7 @@ def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDa
 def _found(catalog: Catalog, id: Id, travel: Mapping[str, str]) -> LanceDataSource:
     branch, reference = branch_of(id), reference_of(id)
     if is_path(id[:-1]):
-        if branch is None:
+        if branch is None and reference is None:
             raise TableNotFoundError(f"there is no table {shown(id)}")
     else:
         try:
@@ -375,11 +376,13 @@ def abandon(catalog: Catalog, id: Id, declared: bool) -> None:
 
 
 @contextlib.contextmanager
-def new_table(catalog: Catalog, id: Id) -> Iterator[str]:
-    """The folder of a new table, which another function makes. Raises the errors of `stage`."""
-    begun = stage(catalog, id, {})
+def new_table(catalog: Catalog, id: Id, location: str | None) -> Iterator[str]:
+    """The folder of a new table, which another function makes: at a LOCATION, or else by its name. Raises the errors of `stage`."""
+    properties = {} if location is None else {LOCATION: location}
+    begun = stage(catalog, id, properties)
     with on_failure(lambda: abandon(catalog, id, **begun)):
-        yield catalog.store(id).uri
+        yield catalog.store(id).uri if location is None else catalog.at(of_hadoop(location)).uri
+    finish(catalog, id, properties)
 
 
 def drop(catalog: Catalog, id: Id, purge: bool) -> bool:

@@ -41,7 +41,10 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** The settings of the catalog, for lance_spark.verbs.target. */
   public Map settings() { return python.settings; }
 
-  public Set capabilities() { return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE); }
+  public Set capabilities() {
+    return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
+        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS);
+  }
 
   public Table loadTable(Identifier id) { return load(id, Json.object()); }
 
@@ -92,7 +95,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
       }
       texts.put(Names.CLUSTERING, Changes.clustering(partitions[i].references()));
     }
-    ObjectNode definition = Json.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
+    ObjectNode definition = Json.object().put("schema", Json.text(Columns.json(columns)));
     definition.set("properties", texts);
     return definition;
   }

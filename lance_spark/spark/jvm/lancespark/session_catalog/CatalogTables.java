@@ -60,13 +60,42 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect) plan = withSettings(plan);
-      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
+      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) {
+        checkColumns((scala.Product) plan);
+        return withHiddenSettings(plan);
+      }
       if (plan instanceof CreateTempViewUsing && Names.FORMAT.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
       return plan instanceof V2WriteCommand ? measured(plan) : plan;
     }
+  }
+
+  /** Refuses GENERATED columns of the session catalog, which keeps none. */
+  private static void checkColumns(scala.Product plan) throws Exception {
+    Object name = SparkInternals.argument(plan, "name");
+    if (!(name instanceof ResolvedIdentifier) || !((ResolvedIdentifier) name).catalog().name().equals("spark_catalog")) return;
+    Object[] arguments = SparkInternals.arguments(plan);
+    for (int i = 0; i < arguments.length; i++) {
+      if (!(arguments[i] instanceof scala.collection.immutable.Seq)) continue;
+      Iterator columns = CollectionConverters.asJava((scala.collection.immutable.Seq) arguments[i]).iterator();
+      while (columns.hasNext()) {
+        Object column = columns.next();
+        if (!column.getClass().getSimpleName().equals("ColumnDefinition") || !isGenerated((scala.Product) column)) continue;
+        throw new UnsupportedOperationException("Spark's session catalog keeps no GENERATED columns; write CREATE TABLE lance.db.t (..) in a catalog of "
+            + "lance_spark.catalog, and CREATE TABLE t USING lance LOCATION with the location of that table");
+      }
+    }
+  }
+
+  private static boolean isGenerated(scala.Product column) {
+    for (int i = 0; i < column.productArity(); i++) {
+      String part = column.productElementName(i);
+      boolean saysHow = part.equals("generationExpression") || part.equals("identityColumnSpec");
+      if (saysHow && !((scala.Option) column.productElement(i)).isEmpty()) return true;
+    }
+    return false;
   }
 
   /** DESCRIBE EXTENDED shows more of a table than its properties. */
