@@ -94,7 +94,7 @@ def _rewritten(spark: SparkSession, name: str, path: str) -> None:
     for part in (rows.where("id % 2 = 0"), rows.where("id % 2 = 1"), rows.withColumn("id", rows.id + 100)):
         part.write.format("lance").mode("append").save(path)
     spark.sql(f"DELETE FROM {name} WHERE id >= 100")
-    Dataset.open(path).compact()
+    Dataset.open(path).optimize.compact_files()
 
 
 DOORS: dict[str, Callable[[SparkSession, str, str], None]] = {
@@ -159,9 +159,9 @@ def test_other_writers_variants_are_read(spark: SparkSession, uri: str) -> None:
     assert [row.v for row in texts] == ['{"a":1.5,"b":[true,null]}', None]
     rows = spark.sql("""SELECT 3 AS id, parse_json('{"c": [1, "x"]}') AS v""")
     rows.write.format("lance").mode("append").save(uri)
-    table = lance.dataset(uri).to_table(filter="id = 3")
-    assert table.num_rows == 1
-    assert duckdb.sql("SELECT typeof(v), v::JSON::VARCHAR FROM table").fetchall() == [("VARIANT", '{"c":[1,"x"]}')]
+    found = lance.dataset(uri).to_table(filter="id = 3")
+    assert found.num_rows == 1
+    assert duckdb.sql("SELECT typeof(v), v::JSON::VARCHAR FROM found").fetchall() == [("VARIANT", '{"c":[1,"x"]}')]
 
 
 def _table(t: pa.DataType, value: object) -> pa.Table:
