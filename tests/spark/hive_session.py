@@ -1,6 +1,7 @@
-"""A program that runs the scripts of `test_same_in_both_catalogs` on tables of a Hive metastore, and prints what their steps give.
+"""A program that runs the scripts of `test_same_in_both_catalogs` on tables of a Hive metastore, and keeps what their steps give in a file.
 
-Spark keeps one metastore for the whole process, so this is a process of its own. Arguments: the address of the metastore, and a folder.
+Spark keeps one metastore for the whole process, so this is a process of its own. Its arguments are the address of the metastore, a folder,
+and the names of the scripts.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def main() -> None:
     spark = session(metastore, folder)
     space = CATALOGS["session"]
     found = {}
-    for name, steps in SCRIPTS.items():
+    for name in sys.argv[3:]:
         spark.sql(f"CREATE NAMESPACE {space}")
-        found[name] = outcomes_of(spark, steps, space)
+        found[name] = outcomes_of(spark, SCRIPTS[name], space)
         spark.sql(f"DROP NAMESPACE {space} CASCADE")
     (folder / "outcomes").write_bytes(pickle.dumps(found))
     spark.stop()

@@ -18,6 +18,7 @@ from tests.spark_session import worker_environment
 
 pytestmark = pytest.mark.slow
 
+SCRIPTS = {"writers": SCRIPTS["writers"]}
 DIFFERENT_IN_HIVE: dict[tuple[str, str], str] = {}
 """What is different in a Hive metastore alone, with the reason."""
 
@@ -27,7 +28,7 @@ def in_hive(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Out
     """The outcomes of the scripts in a session whose catalog is a Hive metastore."""
     folder = tmp_path_factory.mktemp("hive")
     with catalog_servers.hive(folder) as metastore:
-        command = [sys.executable, "-m", "tests.spark.hive_session", metastore, str(folder)]
+        command = [sys.executable, "-m", "tests.spark.hive_session", metastore, str(folder), *SCRIPTS]
         environment = {**os.environ, **worker_environment(), "PYTHONPATH": str(ROOT)}
         ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert not ran.returncode, ran.stderr
