@@ -1,7 +1,7 @@
-"""A program that runs the scripts of `test_same_in_both_catalogs` on tables of a Hive metastore, and keeps what their steps give in a file.
+"""A program that runs a script of `test_same_in_both_catalogs` on tables of a Hive metastore, and keeps what its steps give in a file.
 
 Spark keeps one metastore for the whole process, so this is a process of its own. Its arguments are the address of the metastore, a folder,
-and the names of the scripts.
+and the name of the script.
 """
 
 from __future__ import annotations
@@ -38,15 +38,12 @@ def session(metastore: str, folder: Path) -> SparkSession:
 
 
 def main() -> None:
-    metastore, folder = sys.argv[1], Path(sys.argv[2])
+    metastore, folder, script = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     spark = session(metastore, folder)
     space = CATALOGS["session"]
-    found = {}
-    for name in sys.argv[3:]:
-        spark.sql(f"CREATE NAMESPACE {space}")
-        found[name] = outcomes_of(spark, SCRIPTS[name], space)
-        spark.sql(f"DROP NAMESPACE {space} CASCADE")
-    (folder / "outcomes").write_bytes(pickle.dumps(found))
+    spark.sql(f"CREATE NAMESPACE {space}")
+    (folder / script).write_bytes(pickle.dumps(outcomes_of(spark, SCRIPTS[script], space)))
+    spark.sql(f"DROP NAMESPACE {space} CASCADE")
     spark.stop()
 
 
