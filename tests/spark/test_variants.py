@@ -118,7 +118,7 @@ def test_a_value_keeps_its_bytes(spark: SparkSession, tmp_path: Path, door: str)
     DOORS[door](spark, name, path)
     found = spark.read.format("lance").load(path)
     expected = values(spark)
-    assert [(f.name, f.dataType) for f in found.select(*expected.columns).schema] == [(f.name, f.dataType) for f in expected.schema]
+    assert found.select(*expected.columns).dtypes == expected.dtypes
     assert shown(found) == shown(expected)
     stored = lance.dataset(path)
     stored.validate()
