@@ -221,11 +221,17 @@ def of_modifiers() -> Iterator[Word]:
     clustered = {"lance_spark.clustering": '{"columns":["id"]}'}
     for name, call in clusters.items():
         yield Word(name, call, clustered, starts=False, shows=lambda t: t.properties)
+    yield Word("SHOW CREATE TABLE of clusterBy", by_id, False, starts=False, shows=lambda t: "PARTITIONED" in _created_by(t))
     yield Word("saveAsTable clusterBy twice", _both(by_id, by_id), [NEW, NEW], starts=False)
     yield Word("saveAsTable clusterBy and then without", _both(by_id, _save_as_table()), [NEW, NEW], starts=False)
     yield Word("saveAsTable clusterBy others", _both(by_id, by_n), OTHER_CLUSTERS, starts=False, leaves=True)
     yield Word("saveAsTable clusterBy of a table without", by_id, OTHER_CLUSTERS)
     yield Word("save clusterBy", _save(modify=lambda w: w.clusterBy("id")), OTHER_CLUSTERS, places=PATH)
+
+
+def _created_by(t: Target) -> str:
+    statement: str = t.spark.sql(f"SHOW CREATE TABLE {t.name}").head()[0]  # type: ignore[index]
+    return statement
 
 
 def _ended(modify: Modify, end: str) -> Modify:

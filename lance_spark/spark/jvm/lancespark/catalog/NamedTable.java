@@ -58,16 +58,19 @@ public class NamedTable extends LanceTable {
     }
   }
 
-  /** The table with more properties. */
-  private NamedTable(NamedTable table, Map more) {
+  /** The table with more properties, and this clustering. */
+  private NamedTable(NamedTable table, Map more, Transform[] clustering) {
     super(table);
     this.inner = table.inner;
-    this.clustering = table.clustering;
+    this.clustering = clustering;
     this.properties = new LinkedHashMap(table.properties);
     this.properties.putAll(more);
   }
 
-  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return new NamedTable(this, details(catalog, id)); }
+  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return new NamedTable(this, details(catalog, id), clustering); }
+
+  /** The table for SHOW CREATE TABLE: Spark writes PARTITIONED BY for any clustering, which is among the properties, too. */
+  public Table unclustered() { return new NamedTable(this, Collections.EMPTY_MAP, new Transform[0]); }
 
   protected Map details(CatalogPlugin catalog, Identifier id) throws Exception { return ((NamespaceCatalog) catalog).details(id); }
 
