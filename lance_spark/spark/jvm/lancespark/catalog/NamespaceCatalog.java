@@ -88,6 +88,8 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** What a statement says of a new table. */
   public static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
     ObjectNode texts = Json.texts(properties);
+    // toTable of a stream says it a second time, as a property.
+    texts.remove("__clustering_columns");
     for (int i = 0; i < partitions.length; i++) {
       if (!partitions[i].name().equals("cluster_by")) {
         throw new UnsupportedOperationException("lance tables have no partitions or buckets: leave out PARTITIONED BY and CLUSTERED BY (partitionBy, "

@@ -1,6 +1,7 @@
 package lancespark.session_catalog;
 
 import java.util.*;
+import lancespark.catalog.NamedTable;
 import lancespark.core.Features;
 import lancespark.core.HandOver;
 import lancespark.core.Session;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -68,6 +70,7 @@ public class CatalogTables extends Rule {
         return withHiddenSettings(plan);
       }
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
+      if (plan instanceof ShowCreateTable) return unclustered((ShowCreateTable) plan);
       return plan instanceof V2WriteCommand ? measured(plan) : plan;
     }
   }
@@ -104,6 +107,13 @@ public class CatalogTables extends Rule {
     ResolvedTable table = (ResolvedTable) plan.relation();
     Table detailed = ((LanceTable) table.table()).detailed(table.catalog(), table.identifier());
     return (LogicalPlan) SparkInternals.with(plan, "relation", SparkInternals.with(table, "table", detailed));
+  }
+
+  private static LogicalPlan unclustered(ShowCreateTable plan) throws Exception {
+    if (!(plan.child() instanceof ResolvedTable) || !(((ResolvedTable) plan.child()).table() instanceof NamedTable)) return plan;
+    ResolvedTable table = (ResolvedTable) plan.child();
+    Table unclustered = ((NamedTable) table.table()).unclustered();
+    return (LogicalPlan) SparkInternals.with(plan, "child", SparkInternals.with(table, "table", unclustered));
   }
 
   /** True if a statement creates a lance table. */
