@@ -53,8 +53,9 @@ from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal,
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.sources import Data, as_reader
 from lance_spark.table.write.target import Mode
-from lance_spark.table.write.write import Data, write
+from lance_spark.table.write.write import write
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Dataset(SearchMethods, IndexMethods):
         data: Data,
         mode: Mode = "create",
         *,
+        schema: pa.Schema | None = None,
         storage_options: Mapping[str, str] | None = None,
         data_storage_version: str | None = None,
         max_rows_per_file: int = NO_OPTIONS.max_rows_per_file,
@@ -143,6 +145,8 @@ class Dataset(SearchMethods, IndexMethods):
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
+        `data` are tables, readers, batches and datasets of pyarrow, frames of pandas and polars, datasets of Hugging Face, anything else
+        with `__arrow_c_stream__`, or an iterable of such tables or batches. They are cast to `schema`, which a generator of no rows needs.
         Columns are matched by name. A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed
         `max_bytes_per_file`. Rows are sorted by the columns `write_order` in portions of 128 MB.
         `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
@@ -180,7 +184,8 @@ class Dataset(SearchMethods, IndexMethods):
             target_all_bases=target_all_bases,
             allow_other_stores=allow_other_stores,
         )
-        return cls(replace(write(uri, data, mode, options), allow_other_stores=allow_other_stores))
+        rows = data if schema is None else as_reader(data, schema)
+        return cls(replace(write(uri, rows, mode, options), allow_other_stores=allow_other_stores))
 
     @classmethod
     def commit(
@@ -387,12 +392,13 @@ class Dataset(SearchMethods, IndexMethods):
         """
         return verify(self.snapshot, decode, tracker(progress))
 
-    def insert(self, data: Data, mode: Mode = "append", *, commit_message: str | None = None) -> Dataset:
+    def insert(self, data: Data, mode: Mode = "append", *, schema: pa.Schema | None = None, commit_message: str | None = None) -> Dataset:
         """Append `data` to the latest version of the table or branch, or "overwrite" it; `Dataset.write` has more options.
 
         Raises SchemaMismatchError, and VersionNotFoundError if the table was dropped and made anew.
         """
-        return self._changed(write(self.snapshot, data, mode, WriteOptions(commit_message=commit_message)))
+        rows = data if schema is None else as_reader(data, schema)
+        return self._changed(write(self.snapshot, rows, mode, WriteOptions(commit_message=commit_message)))
 
     def delete(self, predicate: str) -> Dataset:
         """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.

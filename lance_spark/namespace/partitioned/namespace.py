@@ -40,7 +40,7 @@ from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import Data, as_reader
+from lance_spark.table.write.sources import Data, as_reader
 
 
 @dataclass(frozen=True)
