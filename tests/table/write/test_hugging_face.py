@@ -45,5 +45,5 @@ def test_vectors_and_images_are_what_they_are_in_arrow(tmp_path: Path) -> None:
 
 
 def test_splits_are_written_one_by_one(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="of its values, which are datasets.*Dataset, write one"):
+    with pytest.raises(TypeError, match=r"of its values, which are datasets.*Dataset, write one"):
         Dataset.write(tmp_path / "t", datasets.DatasetDict(train=rows()))
