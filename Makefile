@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ test-spark-%: $(VENV)-spark-%/.test $(VENV)/classes.jar
 
 currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
 	$(BIN)/python -m tests.currency $(CURRENCY)
+
+engines: $(VENV)-engines/.test ## Compare docs/currency.md with what other engines read of our tables (ENGINES=--write: write that part of the page)
+	RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0 $(VENV)-engines/bin/python -W ignore -m tests.currency.engines $(ENGINES)
 
 pages: $(VENV)/.test ## Write the tables of the documentation that are made from the package
 	$(BIN)/python -m tests.pages
@@ -185,7 +188,7 @@ bench-cold: $(VENV)/.test $(VENV)/classes.jar ## Whole cold sessions in six sett
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m bench.cold $(COLD)
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* $(VENV)-loaders build dist site *.egg-info lance_spark/kernels/compiled lance_spark/kernels/ready .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* $(VENV)-loaders $(VENV)-engines build dist site *.egg-info lance_spark/kernels/compiled lance_spark/kernels/ready .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "lance-spark needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -220,6 +223,13 @@ $(VENV)-loaders/.test: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(@D)/bin/python -m pip install --quiet -e '.[spark]' --group test --group loaders
+	@touch $@
+
+# Daft needs an older pyarrow than the tests have.
+$(VENV)-engines/.test: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip install --quiet -e . --group engines
 	@touch $@
 
 # Not a file in between, to be deleted afterwards.
