@@ -127,8 +127,6 @@ def write_shards(folder: Path, batches: Iterable[pa.RecordBatch]) -> None:
 class _NoContent(types.ModuleType):
     """A module whose names are all empty classes."""
 
-    __path__: Sequence[str] = ()
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -143,7 +141,9 @@ class _Unneeded(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_unneeded else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _NoContent(spec.name)
+        module = _NoContent(spec.name)
+        module.__path__ = []
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         """There is nothing to run."""

@@ -27,15 +27,16 @@ def table(tmp_path: Path) -> Dataset:
     return Dataset.write(tmp_path / "t", ROWS, enable_stable_row_ids=True)
 
 
-TYPOS: dict[str, tuple[Callable[[Dataset], Any], str]] = {
-    "class method": (lambda t: Dataset.open(t.uri, verion=1), r"Dataset\.open\(\) has no argument 'verion'; did you mean 'version'\?"),
+LOADER: Any = Batches  # of whose arguments no checker of types complains
+TYPOS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "class method": (lambda t: type(t).open(t.uri, verion=1), r"Dataset\.open\(\) has no argument 'verion'; did you mean 'version'\?"),
     "verb": (lambda t: t.delete(predicte="id = 1"), r"delete\(\) has no argument 'predicte'; did you mean 'predicate'\?"),
     "other name": (lambda t: t.delete(conditon="id = 1"), r"did you mean 'condition'\?"),
     "scan": (lambda t: t.scan(filer="id = 1"), r"scan\(\) has no argument 'filer'; did you mean 'filter'\?"),
     "handed on": (lambda t: t.to_table(colums=["id"]), r"scan\(\) has no argument 'colums'; did you mean 'columns'\?"),
     "nothing alike": (lambda t: t.history(zzz=1), r"history\(\) has no argument 'zzz'; it has limit$"),
     "no arguments": (lambda t: t.versions(zzz=1), r"versions\(\) has no argument 'zzz'; it has none$"),
-    "constructor": (lambda t: Batches(t, batchsize=3), r"'batchsize'; did you mean 'batch_size'\?"),
+    "constructor": (lambda t: LOADER(t, batchsize=3), r"'batchsize'; did you mean 'batch_size'\?"),
 }
 
 
@@ -47,7 +48,7 @@ def test_a_mistyped_argument_is_told(table: Dataset, name: str) -> None:
     assert Dataset.open(table.uri).version == 1
 
 
-OTHER_NAMES: dict[str, tuple[Callable[[Dataset], Any], Callable[[Dataset], Any]]] = {
+OTHER_NAMES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "delete": (lambda t: t.delete(predicate="id = 1"), lambda t: t.delete(condition="id = 1")),
     "update": (lambda t: t.update(updates={"v": "9"}, where="id = 1"), lambda t: t.update(set={"v": "9"}, condition="id = 1")),
     "create_branch": (lambda t: t.create_branch(branch="b", reference=1), lambda t: t.create_branch(name="b", version=1)),

@@ -81,7 +81,7 @@ def failed(files: LocalFiles, folder: str) -> object:
         return files.names(folder)
 
 
-WORKS: dict[str, Callable[[LocalFiles, str], object]] = {
+WORKS: dict[str, Callable[[Any, str], object]] = {
     "read": lambda files, folder: files.read(f"{folder}/a.bin"),
     "read ranges": lambda files, folder: files.read_ranges(f"{folder}/a.bin", [ByteRange(1, 3), ByteRange(4, 100), ByteRange(50, 60)]),
     "read the tail": lambda files, folder: files.read_tail(f"{folder}/a.bin", 3),

@@ -20,12 +20,12 @@ def table(uri: str, spark: SparkSession) -> LanceTable:
     return LanceTable.forPath(spark, uri)
 
 
-OTHER_NAMES: dict[str, Callable[[LanceTable], Any]] = {
-    "delete": lambda t: t.delete(predicate="id = 1").num_deleted_rows,  # type: ignore[arg-type]
+OTHER_NAMES: dict[str, Callable[[Any], Any]] = {
+    "delete": lambda t: t.delete(predicate="id = 1").num_deleted_rows,
     "update": lambda t: t.update(updates={"v": "9"}, where="id = 1").num_updated_rows,
-    "createBranch": lambda t: len([t.createBranch(branch="b", reference=1)]),  # type: ignore[call-arg]
-    "createIndex": lambda t: t.createIndex("id", index_type="BTREE") - 1,  # type: ignore[call-arg]
-    "shallowClone": lambda t: t.shallowClone(target_path=f"{t._target.uri}-clone", reference=1).history()[0].version,  # type: ignore[call-arg]
+    "createBranch": lambda t: len([t.createBranch(branch="b", reference=1)]),
+    "createIndex": lambda t: t.createIndex("id", index_type="BTREE") - 1,
+    "shallowClone": lambda t: t.shallowClone(target_path=f"{t._target.uri}-clone", reference=1).history()[0].version,
 }
 
 

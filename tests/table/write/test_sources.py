@@ -48,8 +48,8 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "stream": lambda _: Stream(),
     "array": lambda _: OneBatch(),
     "pandas": lambda _: ROWS.to_pandas(),
-    "polars": lambda _: pl.from_arrow(ROWS),
-    "lazy polars": lambda _: pl.from_arrow(ROWS).lazy(),  # type: ignore[union-attr]
+    "polars": lambda _: pl.DataFrame(ROWS),
+    "lazy polars": lambda _: pl.DataFrame(ROWS).lazy(),
     "DuckDB": lambda _: duckdb.from_arrow(ROWS),
     "pyarrow dataset": lambda _: pyarrow.dataset.dataset(ROWS),
     "pyarrow scanner": lambda _: pyarrow.dataset.dataset(ROWS).scanner(),
