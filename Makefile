@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-beside: $(VENV)-spark-4.0/.test ## The statements beside those of Delta Lak
 	$(VENV)-spark-4.0/bin/python -m pip install --quiet --no-deps jsoniq==3.0.2
 	$(MAKE) test-spark-4.0 SPARK_TESTS=tests/spark/test_beside_others.py PYTEST=
 
+test-loaders: $(VENV)-loaders/.test ## Training loops of PyTorch, and datasets of Hugging Face, in an environment of their own
+	$(VENV)-loaders/bin/python -m pytest tests/test_torch.py tests/table/write/test_hugging_face.py $(PYTEST)
+
 # PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test $(VENV)/classes.jar
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-$*))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python \
@@ -75,6 +78,9 @@ test-spark-%: $(VENV)-spark-%/.test $(VENV)/classes.jar
 
 currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
 	$(BIN)/python -m tests.currency $(CURRENCY)
+
+engines: $(VENV)-engines/.test ## Compare docs/currency.md with what other engines read of our tables (ENGINES=--write: write that part of the page)
+	RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0 $(VENV)-engines/bin/python -W ignore -m tests.currency.engines $(ENGINES)
 
 pages: $(VENV)/.test ## Write the tables of the documentation that are made from the package
 	$(BIN)/python -m tests.pages
@@ -162,6 +168,11 @@ bench-builds: $(VENV)/.bench ## Vector indexes that are made, against pylance: r
 bench-joins: $(VENV)/.bench ## A nearest join in Spark, against single searches of pylance and Spark's own plan (JOINS=--quick: few rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.joins $(JOINS)
 
+bench-loader: $(VENV)-loaders/.test ## Shuffled samples for a training loop, beside pylance, Parquet of Hugging Face's datasets and MosaicML (LOADER=--quick)
+	$(VENV)-loaders/bin/python -m pip install --quiet --no-deps mosaicml-streaming==0.13.0
+	$(VENV)-loaders/bin/python -m pip install --quiet Brotli catalogue python-snappy zstd
+	$(VENV)-loaders/bin/python -m bench.loader $(LOADER)
+
 bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it, beside Parquet, and the change feed
 	$(WITH_JAVA) $(BIN)/python -m bench.streaming
 
@@ -177,7 +188,7 @@ bench-cold: $(VENV)/.test $(VENV)/classes.jar ## Whole cold sessions in six sett
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m bench.cold $(COLD)
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info lance_spark/kernels/compiled lance_spark/kernels/ready .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* $(VENV)-loaders $(VENV)-engines build dist site *.egg-info lance_spark/kernels/compiled lance_spark/kernels/ready .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "lance-spark needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -206,6 +217,19 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.build: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --group build
+	@touch $@
+
+$(VENV)-loaders/.test: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip install --quiet -e '.[spark]' --group test --group loaders
+	@touch $@
+
+# Daft needs an older pyarrow than the tests have.
+$(VENV)-engines/.test: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip install --quiet -e . --group engines
 	@touch $@
 
 # Not a file in between, to be deleted afterwards.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, Self
@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance_spark.actions.cleanup import clean_up
 from lance_spark.actions.report import MaintenanceReport, maintenance_report
 from lance_spark.actions.verify import verify
+from lance_spark.display.arguments import known_arguments, other_names
 from lance_spark.display.pylance_names import INSTEAD
 from lance_spark.errors import check_type
 from lance_spark.inspection.metadata_tables import metadata_table
@@ -30,7 +31,7 @@ from lance_spark.table.changes.delete import delete
 from lance_spark.table.changes.merge.log import merge_log
 from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names, merge_insert
 from lance_spark.table.changes.migrate import migrate
-from lance_spark.table.changes.row_changes import RowChanges
+from lance_spark.table.changes.row_changes import RowChanges, changes_of_write
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
 from lance_spark.table.compaction.compaction import COMPACTION
@@ -54,10 +55,12 @@ from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal,
 from lance_spark.table.versions.tags_and_branches import Reference, Tags, resolve
 from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.sources import Data, as_reader
 from lance_spark.table.write.target import Mode
-from lance_spark.table.write.write import Data, write
+from lance_spark.table.write.write import write
 
 
+@known_arguments
 @dataclass(frozen=True)
 class Dataset(SearchMethods, IndexMethods):
     """One version of a Lance table. It is immutable: methods that change the table return another Dataset.
@@ -72,6 +75,8 @@ class Dataset(SearchMethods, IndexMethods):
     """
 
     snapshot: Snapshot
+    _change: RowChanges | Snapshot | None = field(default=None, compare=False, repr=False)
+    """What the verb has changed that returned this; of a write, its version, whose transaction tells it."""
 
     def __repr__(self) -> str:
         manifest = self.snapshot.manifest
@@ -126,6 +131,7 @@ class Dataset(SearchMethods, IndexMethods):
         data: Data,
         mode: Mode = "create",
         *,
+        schema: pa.Schema | None = None,
         storage_options: Mapping[str, str] | None = None,
         data_storage_version: str | None = None,
         max_rows_per_file: int = NO_OPTIONS.max_rows_per_file,
@@ -144,6 +150,8 @@ class Dataset(SearchMethods, IndexMethods):
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
+        `data` are tables, readers, batches and datasets of pyarrow, frames of pandas and polars, datasets of Hugging Face, anything else
+        with `__arrow_c_stream__`, or an iterable of such tables or batches. They are cast to `schema`, which a generator of no rows needs.
         Columns are matched by name. A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed
         `max_bytes_per_file`. Rows are sorted by the columns `write_order` in portions of 128 MB.
         `data_storage_version`, `enable_stable_row_ids` and `column_options`, such as
@@ -181,7 +189,9 @@ class Dataset(SearchMethods, IndexMethods):
             target_all_bases=target_all_bases,
             allow_other_stores=allow_other_stores,
         )
-        return cls(replace(write(uri, data, mode, options), allow_other_stores=allow_other_stores))
+        rows = data if schema is None else as_reader(data, schema)
+        written = replace(write(uri, rows, mode, options), allow_other_stores=allow_other_stores)
+        return cls(written, written)
 
     @classmethod
     def commit(
@@ -218,6 +228,18 @@ class Dataset(SearchMethods, IndexMethods):
     def schema(self) -> pa.Schema:
         """The columns of this version."""
         return self.snapshot.manifest.schema.to_arrow()
+
+    @property
+    def last_change(self) -> RowChanges | None:
+        """The rows and files that the verb has changed which returned this Dataset; None if it was opened, or the verb changes no rows.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3]}))
+            >>> table.last_change.num_inserted_rows, table.delete("id > 1").last_change.num_deleted_rows
+            (3, 2)
+        """
+        return changes_of_write(self._change) if isinstance(self._change, Snapshot) else self._change
 
     def versions(self) -> Versions:
         """Existing versions, oldest first, as a list that prints as a table."""
@@ -300,10 +322,12 @@ class Dataset(SearchMethods, IndexMethods):
         """
         return Dataset(resolve(self.snapshot, version))
 
+    @other_names(name="branch", version="reference")
     def create_branch(self, branch: str, reference: Reference | None = None) -> Dataset:
         """Create a branch that starts at a version, `reference`, by default this one. Raises RefConflictError if it exists."""
         return Dataset(create_branch(self.snapshot, branch, reference))
 
+    @other_names(path="target_path", version="reference")
     def shallow_clone(
         self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Dataset:
@@ -313,6 +337,7 @@ class Dataset(SearchMethods, IndexMethods):
         """
         return Dataset(shallow_clone(self.snapshot, self._target(target_path, storage_options), reference))
 
+    @other_names(path="target_path", version="reference")
     def deep_clone(
         self,
         target_path: str,
@@ -388,20 +413,25 @@ class Dataset(SearchMethods, IndexMethods):
         """
         return verify(self.snapshot, decode, tracker(progress))
 
-    def insert(self, data: Data, mode: Mode = "append", *, commit_message: str | None = None) -> Dataset:
+    def insert(self, data: Data, mode: Mode = "append", *, schema: pa.Schema | None = None, commit_message: str | None = None) -> Dataset:
         """Append `data` to the latest version of the table or branch, or "overwrite" it; `Dataset.write` has more options.
 
         Raises SchemaMismatchError, and VersionNotFoundError if the table was dropped and made anew.
         """
-        return self._changed(write(self.snapshot, data, mode, WriteOptions(commit_message=commit_message)))
+        rows = data if schema is None else as_reader(data, schema)
+        written = write(self.snapshot, rows, mode, WriteOptions(commit_message=commit_message))
+        return replace(self._changed(written), _change=written)
 
+    @other_names(condition="predicate")
     def delete(self, predicate: str) -> Dataset:
         """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.
 
         Raises CommitConflictError if other writers keep changing the same rows, or have replaced the table.
         """
-        return self._changed(delete(self.snapshot, predicate))
+        deleted = delete(self.snapshot, predicate)
+        return replace(self._changed(deleted.snapshot), _change=deleted.changes)
 
+    @other_names(set="updates", condition="where")
     def update(self, updates: Mapping[str, str], where: str | None = None) -> Dataset:
         """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all rows."""
         return self._latest_after(update(self.snapshot, updates, where, NO_OPTIONS))
@@ -513,7 +543,7 @@ class Dataset(SearchMethods, IndexMethods):
         return self._latest_after(merge_insert(self.snapshot, merge, source, options))
 
     def _latest_after(self, changes: RowChanges) -> Dataset:
-        return self._at(changes.version)
+        return replace(self._at(changes.version), _change=changes)
 
     def _at(self, version: int) -> Dataset:
         return Dataset(reopened(self.snapshot, version))

@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, StructType
 from lance_spark.actions.cleanup import clean_up
 from lance_spark.actions.report import MaintenanceReport, maintenance_report
 from lance_spark.dataset import Dataset
+from lance_spark.display.arguments import known_arguments, other_names
 from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
 from lance_spark.spark.enable import enable
@@ -54,6 +55,7 @@ from lance_spark.verbs.similar_texts import TextDuplicateVerbs
 from lance_spark.verbs.target import Target, given, locating, named_target
 
 
+@known_arguments
 @dataclass(frozen=True)
 class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplicateVerbs, BackfillVerbs, LogVerbs):
     """A Lance table in a Spark session. A verb acts on the latest version.
@@ -322,11 +324,13 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """The table's branches: `branches.list()`, `branches.delete("name")`."""
         return self._dataset().branches
 
+    @other_names(branch="name", reference="version")
     def createBranch(self, name: str, version: Reference | None = None) -> LanceTable:
         """Create a branch that starts at a version, by default the latest; returns the table on the branch."""
         self._dataset().create_branch(name, version)
         return dataclasses.replace(self, _target=dataclasses.replace(self._target, options={**self._target.options, "branch": name}))
 
+    @other_names(target_path="path", reference="version")
     def shallowClone(self, path: str, version: Reference | None = None) -> LanceTable:
         """Create a table that refers to the files of this one."""
         self._dataset().shallow_clone(path, version)
@@ -334,6 +338,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
             self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options), name=None)
         )
 
+    @other_names(target_path="path", reference="version")
     def deepClone(self, path: str, version: Reference | None = None) -> LanceTable:
         """Create a table with copies of all files of one version."""
         self._dataset().deep_clone(path, version)
@@ -348,10 +353,12 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         """List existing versions, newest first, each with its time, operation, properties and commit message."""
         return Dataset(self._target.latest()).history(limit)
 
+    @other_names(predicate="condition")
     def delete(self, condition: Condition | None = None, **noted: Any) -> RowChanges:
         """Delete the rows for which `condition` (SQL text or a Column) is true, or all rows."""
         return self._target.refreshed(delete.delete(self._target, condition, given(noted)))
 
+    @other_names(updates="set", where="condition")
     def update(self, condition: Condition | None = None, set: Mapping[str, Condition] | None = None, **noted: Any) -> RowChanges:
         """Set the columns in `set` to new values (SQL text or Columns) where `condition` is true, or in all rows."""
         return self._target.refreshed(update.update(self._target, condition, set or {}, given(noted)))
@@ -413,6 +420,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         return MergeBuilder(Merge(self._target, source, condition, ()))
 
 
+@known_arguments
 @dataclass(frozen=True)
 class TableBuilder:
     """A builder of a table."""
@@ -452,6 +460,7 @@ class TableBuilder:
         return LanceTable(create.create(self._creation))
 
 
+@known_arguments
 @dataclass(frozen=True)
 class MergeBuilder:
     """A builder of a merge. For each row, the first clause whose condition is true applies."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.dataset import Dataset
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import InvalidOptionError, check_at_least
 from lance_spark.predicate import Filter
 from lance_spark.table.scan.take import row_numbers
@@ -130,6 +131,7 @@ class Share:
         return found
 
 
+@known_arguments
 class Batches:
     """The samples of a version in batches, epoch by epoch: what a training loop of numpy or JAX iterates.
 
@@ -201,6 +203,10 @@ class Batches:
     def rows(self) -> int:
         """The number of samples of an epoch, over all ranks."""
         return self._order.rows
+
+    def __repr__(self) -> str:
+        order = f"seed={self._order.seed}" if self._order.shuffle else "shuffle=False"
+        return f"Batches({self._dataset!r}, rows={self.rows}, batch_size={self.share.batch_size}, {order}, epoch={self.epoch})"
 
     def __len__(self) -> int:
         """The number of batches of this rank in a whole epoch."""

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data import Dataset as MapDataset
 
 from lance_spark.dataset import Dataset
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import InvalidOperationError, SchemaMismatchError
 from lance_spark.loaders import BLOCK_ROWS, WINDOW_BLOCKS, Batches
 from lance_spark.predicate import Filter
@@ -63,6 +64,7 @@ def _is_number(t: pa.DataType) -> bool:
     return bool(types.is_integer(t) or types.is_floating(t))
 
 
+@known_arguments
 class LanceDataset(IterableDataset[Any]):  # type: ignore[misc]
     """The samples of a version in batches, for a training loop: an epoch is one iteration.
 
@@ -119,6 +121,9 @@ class LanceDataset(IterableDataset[Any]):  # type: ignore[misc]
         self._transform = transform
         # Workers that persist do not see attributes that change later.
         self._shared = torch.zeros(4, dtype=torch.int64).share_memory_()
+
+    def __repr__(self) -> str:
+        return f"LanceDataset({self.batches!r})"
 
     def __len__(self) -> int:
         """The number of batches of this rank in a whole epoch."""
@@ -199,6 +204,7 @@ class LanceLoader(DataLoader[Any]):  # type: ignore[misc]
         self.dataset.load_state_dict(state)
 
 
+@known_arguments
 class LanceMapDataset(MapDataset[Any]):  # type: ignore[misc]
     """The samples of a version by number, for samplers of PyTorch: `dataset[3]`, and `dataset[[3, 5]]` at once.
 

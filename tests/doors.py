@@ -766,6 +766,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
                 for name in (
                     *("branches", "changes", "checkout_version", "consumers", "count_rows", "head", "history", "index_statistics"),
                     *(
+                        "last_change",
                         "list_indices",
                         "maintenance_report",
                         "metadata_table",

@@ -13,14 +13,18 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOperationError, SchemaMismatchError
 
-torch = pytest.importorskip("torch", reason="an optional extra, which takes hundreds of megabytes")
+torch = pytest.importorskip("torch", reason="make test-loaders installs it, in an environment of its own")
 
 from torch.utils.data import DataLoader  # noqa: E402
 
 from lance_spark.torch import LanceDataset, LanceMapDataset, to_tensors  # noqa: E402
 
-# pylance, which other tests of the same process import, warns of every fork. It reads nothing here.
-pytestmark = pytest.mark.filterwarnings("ignore:lance is not fork-safe")
+pytestmark = [
+    # pylance, which other tests of the same process import, warns of every fork. It reads nothing here.
+    pytest.mark.filterwarnings("ignore:lance is not fork-safe"),
+    # PyTorch does not wait for the thread of a spawned worker that sends tensors, so that one that is left may abort.
+    pytest.mark.filterwarnings("ignore:Exception ignored in. .function _MultiProcessingDataLoaderIter.__del__"),
+]
 ROWS = 300
 
 

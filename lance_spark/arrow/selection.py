@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
+
+
+def row_positions(values: np.ndarray) -> pa.Array:
+    """Positions of rows as an array of int64, without a copy. For `pa.array`, pyarrow would import pandas, which takes half a second."""
+    numbers = np.ascontiguousarray(values, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def take(array: pa.Array, numbers: pa.Array) -> pa.Array:

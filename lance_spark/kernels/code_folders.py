@@ -24,6 +24,8 @@ PACKAGED = Path(__file__).with_name("compiled")
 """The package's own folder of compiled kernels. Whoever installs the package as root fills it for all users with `lance-spark warm`."""
 _NAMED = "LANCE_SPARK_KERNELS"
 _NUMBAS = "NUMBA_CACHE_DIR"
+_TELLS_OWNERS = hasattr(os, "getuid")
+"""Without it, as on Windows, nothing tells who can have written a file: kernels are compiled by each process."""
 _READ_BY_ALL, _READ_BY_OWNER = 0o755, 0o700
 _LOG = logging.getLogger("lance_spark")
 
@@ -51,6 +53,8 @@ def user_folders() -> list[Path]:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     # For a user without a name, "~" remains as it is.
     folders = [Path(cache, "lance-spark")] if os.path.isabs(cache) else []
+    if not _TELLS_OWNERS:
+        return folders
     with contextlib.suppress(FileNotFoundError):  # no directory for temporary files can be written to
         folders.append(Path(tempfile.gettempdir(), f"lance-spark-{os.getuid()}"))
     return folders
@@ -59,7 +63,7 @@ def user_folders() -> list[Path]:
 def writable(folders: list[Path]) -> Path | None:
     """The first of the folders that this user can write to, which is made if there is none."""
     own = user_folders()
-    for folder in folders:
+    for folder in folders if _TELLS_OWNERS else ():
         mode = _READ_BY_OWNER if folder in own else _READ_BY_ALL
         with contextlib.suppress(OSError):
             folder.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -69,7 +73,9 @@ def writable(folders: list[Path]) -> Path | None:
 
 
 def is_trusted(folder: Path) -> bool:
-    """True if only this user or root can have written to this folder."""
+    """True if only this user or root can have written to this folder, as far as files say who owns them: not on Windows."""
+    if not _TELLS_OWNERS:
+        return False
     with _opened(folder) as opened:
         return opened is not None
 
@@ -78,6 +84,8 @@ def read(folder: Path, name: str) -> bytes | None:
     """A file of a folder; None if there is none, or if others may have written it."""
     if folder == SHIPPED:
         return _shipped(name)
+    if not _TELLS_OWNERS:
+        return None
     with _opened(folder) as opened:
         return None if opened is None else _content(opened, folder, name)
 

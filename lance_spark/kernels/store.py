@@ -8,7 +8,6 @@ its key and of its content, which are compared before the content is read as cod
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import logging
@@ -271,6 +270,10 @@ def _surroundings() -> tuple[object, ...]:
 
 def _locked(path: Path) -> int | None:
     """The descriptor of the locked file; None if the file system has no locks, or if another process keeps the lock for too long."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return None
     try:
         lock = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644)
     except OSError:

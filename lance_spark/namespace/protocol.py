@@ -27,8 +27,8 @@ from lance_spark.table.versions.snapshot import open_snapshot
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
+    from lance_spark.table.write.sources import Data
     from lance_spark.table.write.target import Mode
-    from lance_spark.table.write.write import Data
 
 Id: TypeAlias = Sequence[str]
 """The names of an id, starting at the root."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -26,7 +25,12 @@ from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.memory import empty
 from lance_spark.errors import CorruptFileError, on_failure
 
-_FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows, where `storage.paths` is used
+    fcntl = None  # type: ignore[assignment]
+
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 """Flags for opening the folders of a path. With O_PATH, a folder needs the permission to enter it, not to read it."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -110,7 +114,7 @@ class LocalFiles:
     def about(self, path: str) -> Entry:
         with self._folder_of(path) as (folder, name):
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            return Entry(name, _file_size(about, path), _modified(about))
+            return Entry(name, file_size(about, path), modified(about))
 
     def walk(self, folder: str) -> list[Entry]:
         entries, below = [], [""]
@@ -143,7 +147,7 @@ class LocalFiles:
                     if stat.S_ISDIR(about.st_mode):
                         folders.append(f.name)
                     else:
-                        files.append(Entry(f.name, about.st_size, _modified(about)))
+                        files.append(Entry(f.name, about.st_size, modified(about)))
         return files, folders
 
     def delete_folder(self, folder: str) -> None:
@@ -223,14 +227,14 @@ class LocalFiles:
         except FileNotFoundError:
             if not make:
                 raise
-            _make_root(self._root)
+            make_root(self._root)
             fd = os.open(self._root, _FOLDER)
         try:
             for name in filter(None, path.removeprefix(self._root).split("/")):
                 try:
                     inner = _open_folder(name, fd, make)
                 except NotADirectoryError:
-                    _refuse_link(os.stat(name, dir_fd=fd, follow_symlinks=False), path)
+                    refuse_link(os.stat(name, dir_fd=fd, follow_symlinks=False), path)
                     raise
                 os.close(fd)
                 fd = inner
@@ -252,13 +256,13 @@ class LocalFiles:
         parent, name = os.path.split(path)
         folder = self._open(parent)
         try:
-            _file_size(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            file_size(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             # The file may have been replaced after the check by a link or a pipe: do not follow it and do not block.
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         finally:
             os.close(folder)
         try:
-            yield fd, _file_size(os.fstat(fd), path)
+            yield fd, file_size(os.fstat(fd), path)
         finally:
             os.close(fd)
 
@@ -297,15 +301,16 @@ def _open_folder(name: str, parent: int, make: bool) -> int:
     return os.open(name, flags, dir_fd=parent)
 
 
-def _file_size(about: os.stat_result, path: str) -> int:
+def file_size(about: os.stat_result, path: str) -> int:
     """The size of a regular file in bytes. Raises CorruptFileError for anything else."""
-    _refuse_link(about, path)
+    refuse_link(about, path)
     if not stat.S_ISREG(about.st_mode):
         raise CorruptFileError(f"{path} is {_KINDS.get(stat.S_IFMT(about.st_mode), 'not a regular file')}, expected a file")
     return about.st_size
 
 
-def _refuse_link(about: os.stat_result, path: str) -> None:
+def refuse_link(about: os.stat_result, path: str) -> None:
+    """Raise CorruptFileError for a symbolic link."""
     if stat.S_ISLNK(about.st_mode):
         raise CorruptFileError(
             f"{path} is a symbolic link or is in a linked folder; links inside a table's folder are not followed. "
@@ -317,7 +322,8 @@ def _new_file(folder: int, name: str) -> BinaryIO:
     return os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder), "wb")
 
 
-def _modified(about: os.stat_result) -> datetime | None:
+def modified(about: os.stat_result) -> datetime | None:
+    """The time of the last change of a file; None if it is out of range."""
     try:
         return datetime.fromtimestamp(about.st_mtime, UTC)
     except (ValueError, OverflowError):
@@ -327,6 +333,8 @@ def _modified(about: os.stat_result) -> datetime | None:
 def _pread(fd: int, start: int, stop: int) -> Bytes:
     if stop - start < _SMALL_READ and len(small := os.pread(fd, stop - start, start)) == stop - start:
         return np.frombuffer(small, np.uint8)
+    if not hasattr(os, "preadv"):  # macOS before 11
+        return np.frombuffer(os.pread(fd, stop - start, start), np.uint8)
     data = empty(stop - start)
     done = n = os.preadv(fd, [data.data], start)
     while n and done < len(data):
@@ -337,7 +345,8 @@ def _pread(fd: int, start: int, stop: int) -> Bytes:
     return data
 
 
-def _make_root(folder: str) -> None:
+def make_root(folder: str) -> None:
+    """Make a folder and those above it, unless they exist. Raises NotADirectoryError if a file is in the place of one."""
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError as e:

@@ -12,6 +12,7 @@ from lance_spark.storage.secrets import is_signed, shown
 
 # URI scheme -> kind of store. Spark uses s3a and abfss.
 _KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
+_DRIVE = re.compile(r"/[a-zA-Z]:")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(.*)", re.DOTALL)
 
 
@@ -124,5 +125,7 @@ def split_manifest_store(uri: str) -> tuple[str, str]:
 
 
 def _local(path: str) -> Location:
-    path = os.path.abspath(path)
+    if os.name == "nt":  # file:///C:/table
+        path = path.removeprefix("/") if _DRIVE.match(path) else path
+    path = os.path.abspath(path).replace(os.sep, "/")
     return Location("file", "", path, path)

@@ -25,6 +25,7 @@ from lance_spark.errors import (
 from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names, is_of_base, options_of_base
+from lance_spark.storage.paths import local_files
 from lance_spark.storage.remote import client_errors, remote_files
 from lance_spark.storage.secrets import redacted
 from lance_spark.storage.vended import VendedOptions
@@ -332,7 +333,7 @@ class Store:
     def _files(self) -> Files:
         kind = self.location.kind
         if kind == "file":
-            return LocalFiles(self._top)
+            return local_files(self._top)
         keywords = arguments(kind, self._options)
         if self.location.account:
             keywords.setdefault("account_name", self.location.account)

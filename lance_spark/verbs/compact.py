@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import by_name_from_now
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.compaction.cluster import cluster
@@ -63,6 +64,7 @@ def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozens
     return frozenset(row[0] for row in rows.selectExpr(f"shiftright({target.address}, 32)").distinct().collect())
 
 
+@known_arguments
 @dataclass(frozen=True)
 class Optimizer:
     """A builder of a compaction or a clustering."""

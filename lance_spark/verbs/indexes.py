@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lance_spark.display.arguments import known_arguments, other_names
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
 from lance_spark.table.indexes.describe import Indexes, index_statistics, list_indices
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
@@ -13,11 +14,13 @@ from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.target import Target, given
 
 
+@known_arguments
 class IndexVerbs:
     """What a `LanceTable` does with indexes."""
 
     _target: Target
 
+    @other_names(index_type="kind")
     def createIndex(
         self, column: str, kind: str, name: str | None = None, replace: bool = False, train: bool = True, **parameters: Any
     ) -> int:
@@ -57,6 +60,7 @@ class IndexVerbs:
         """List the segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
         return list_indices(self._target.latest())
 
+    @other_names(index_name="name")
     def indexStatistics(self, name: str) -> dict[str, Any]:
         """The kind, size and coverage of an index. Raises InvalidOptionError if there is none with this name."""
         return index_statistics(self._target.latest(), name)

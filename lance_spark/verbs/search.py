@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import InvalidOptionError
 from lance_spark.spark.columns.types import to_spark
 from lance_spark.spark.options.known import parse_options
@@ -31,6 +32,7 @@ _NAME = re.compile(r"\w+")
 """A name of a column that stands for nothing else, such as all columns or a field of a struct."""
 
 
+@known_arguments
 class SearchVerbs:
     """How a `LanceTable` is searched."""
 
@@ -55,6 +57,7 @@ class SearchVerbs:
         return Search(self._target, column, version)
 
 
+@known_arguments
 @dataclass(frozen=True)
 class Search:
     """A search that is being described; each method returns another one. `toDF` and `select` return the rows, best first.

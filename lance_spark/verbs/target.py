@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, logged
 from lance_spark.options.field import used
 from lance_spark.schema.schema import quoted
@@ -228,5 +229,6 @@ def given(noted: Mapping[str, Any]) -> WriteOptions:
     """The properties to store in the transaction of a verb."""
     names = {**NOTED, "properties": "properties"}
     if unknown := noted.keys() - names:
-        raise TypeError(f"unknown argument {', '.join(sorted(unknown))}; expected one of: {', '.join(names)}")
+        name = min(unknown)
+        raise TypeError(f"unknown argument {name!r}{nearest(name, names) or '; expected one of: ' + ', '.join(names)}")
     return WriteOptions(**{names[key]: value for key, value in noted.items() if value is not None})

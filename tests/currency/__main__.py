@@ -12,7 +12,7 @@ os.environ.setdefault("LANCE_LOG", "error")
 
 import lance
 
-from tests.currency import encodings, flags, indexes, keys, operations
+from tests.currency import encodings, engines, flags, indexes, keys, operations
 from tests.currency.table import markdown, names_in_binary
 
 PAGE = Path(__file__).parents[2] / "docs" / "currency.md"
@@ -33,6 +33,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for title, module, head in _TABLES:
             page.append(f"## {title}\n\n{markdown(head, module.rows(Path(folder)))}")
+    if of_engines := engines.part_of(PAGE.read_text()):
+        page.append(of_engines)  # `make engines` keeps it up to date
     text = "\n".join(page)
     if "--write" in sys.argv[1:]:
         PAGE.write_text(text)

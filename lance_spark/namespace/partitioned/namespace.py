@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lance_spark.arrow.stream import ArrowStream
+from lance_spark.display.arguments import known_arguments, other_names
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
 from lance_spark.errors import check_type
@@ -40,7 +41,7 @@ from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import Data, as_reader
+from lance_spark.table.write.sources import Data, as_reader
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class PartitionedScan(ArrowStream):
                 yield batch.select([]) if counting else batch
 
 
+@known_arguments
 @dataclass(frozen=True)
 class PartitionedNamespace:
     """One version of a partitioned namespace. It is immutable: methods that change the namespace return another one."""
@@ -201,6 +203,7 @@ class PartitionedNamespace:
         written = write_partitions(target, reader)
         return self._changed(commit_partitions(target, written, condition))
 
+    @other_names(condition="predicate")
     def delete(self, predicate: str) -> PartitionedNamespace:
         """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.
 
@@ -208,6 +211,7 @@ class PartitionedNamespace:
         """
         return self._after(row_verbs.delete(self.snapshot, predicate, NO_OPTIONS))
 
+    @other_names(set="updates", condition="where")
     def update(self, updates: Mapping[str, str], where: str | None = None) -> PartitionedNamespace:
         """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all rows, in one new version.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,15 @@ from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
 
 
-def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
+@dataclass(frozen=True)
+class Deleted:
+    """The version of a deletion, and its figures."""
+
+    snapshot: Snapshot
+    changes: RowChanges
+
+
+def delete(snapshot: Snapshot, predicate: str) -> Deleted:
     """Delete the rows that satisfy `predicate`, a Spark SQL condition. This makes one new version, even if no row matches.
 
     Rows that others deleted meanwhile stay deleted. If others changed the same rows, the rows are searched again. Raises
@@ -41,7 +49,7 @@ def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     return retried(snapshot, partial(_searched, predicate))
 
 
-def _searched(predicate: str, snapshot: Snapshot) -> Callable[[], Snapshot]:
+def _searched(predicate: str, snapshot: Snapshot) -> Callable[[], Deleted]:
     """Write the deletion files for the rows of one version; the function that commits them."""
     store = snapshot.store
     check_writable(snapshot.manifest, store.uri)
@@ -52,17 +60,27 @@ def _searched(predicate: str, snapshot: Snapshot) -> Callable[[], Snapshot]:
     since = time.time()
     if condition.root == Literal(True, pa.bool_()):
         removed = tuple(snapshot.manifest.lazy_fragments.ids.tolist())
+        counts = [int(all_live_rows(snapshot).sum())]
     else:
+        counts = []
         found = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=condition))
         with on_failure(lambda: discard(store, updated)), in_use(snapshot), closing(found):
-            removed = without_rows(snapshot, found, updated)
+            removed = without_rows(snapshot, _counted(found, counts), updated)
     transaction = Transaction(snapshot.version, Delete(tuple(updated), removed, predicate))
 
-    def commit_deletion() -> Snapshot:
+    def commit_deletion() -> Deleted:
         with on_refusal(lambda: discard(store, updated)):
-            return commit(store, transaction, base=snapshot, files=NewFiles(since=since))
+            committed = commit(store, transaction, base=snapshot, files=NewFiles(since=since))
+        return Deleted(committed, RowChanges(committed.version, num_deleted_rows=sum(counts)))
 
     return commit_deletion
+
+
+def _counted(gone: Iterable[tuple[int, np.ndarray]], counts: list[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """The same rows, of whose numbers `counts` gets one for each fragment."""
+    for fragment_id, offsets in gone:
+        counts.append(len(offsets))
+        yield fragment_id, offsets
 
 
 def delete_all(snapshot: Snapshot, options: WriteOptions) -> RowChanges:

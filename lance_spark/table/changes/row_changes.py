@@ -10,11 +10,13 @@ from typing import Protocol
 from lance_spark.display.figures import Figures
 from lance_spark.errors import on_failure, on_refusal
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.schema.schema import Field
 from lance_spark.table.changes.delta import NO_INTENT, Delta, DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.retry import retried
+from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import WriteTarget
@@ -38,6 +40,13 @@ def changes_by(fragments: Iterable[Fragment], version: int = 0, **rows: int) -> 
     files = [file for fragment in fragments for file in fragment.files]
     size = sum(file.size or 0 for file in files)
     return RowChanges(version, **rows, num_files_added=len(files), num_bytes_added=size)
+
+
+def changes_of_write(snapshot: Snapshot) -> RowChanges:
+    """The rows and files that the append or overwrite of a version has added."""
+    operation = transaction_of(snapshot).operation
+    fragments = operation.fragments if isinstance(operation, Append | Overwrite) else ()
+    return changes_by(fragments, snapshot.version, num_inserted_rows=sum(fragment.physical_rows for fragment in fragments))
 
 
 class Written(Protocol):

@@ -43,6 +43,9 @@ class ArrowScanner(ArrowStream):
         self._expressions = expressions
         self.dataset_schema = dataset_schema
 
+    def __repr__(self) -> str:
+        return f"ArrowScanner({self._scan!r})"
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""

@@ -55,6 +55,11 @@ class Changes(ArrowStream):
     net: bool = False
     updates: bool = True
 
+    def __repr__(self) -> str:
+        chosen = {"columns": self.plan.columns and list(self.plan.columns), "filter": self.predicate and self.predicate.text}
+        words = [f"{name}={value!r}" for name, value in {**chosen, "net": self.net or None}.items() if value is not None]
+        return f"Changes({', '.join([repr(self.snapshot.store.uri), f'begin={self.begin}, end={self.end}', *words])})"
+
     @cached_property
     def fields(self) -> Schema:
         """The columns of the result as fields of `snapshot`. They may be null, as rows of earlier versions may be."""

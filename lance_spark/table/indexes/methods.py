@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
+from lance_spark.display.arguments import known_arguments, other_names
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
 from lance_spark.table.indexes.describe import Indexes, index_statistics, list_indices
@@ -20,6 +21,7 @@ class IndexConfig(Protocol):
     parameters: dict[str, Any]
 
 
+@known_arguments
 class IndexMethods(ABC):
     """What a `Dataset` does with indexes; names are those of pylance."""
 
@@ -28,6 +30,7 @@ class IndexMethods(ABC):
     @abstractmethod
     def _changed(self, snapshot: Snapshot) -> Self: ...
 
+    @other_names(kind="index_type")
     def create_scalar_index(
         self,
         column: str,
@@ -64,6 +67,7 @@ class IndexMethods(ABC):
         new = NewIndex(column, kind, name, replace, train, {**given, **parameters})
         return self._changed(create_index(Here(), self.snapshot, new, {}))
 
+    @other_names(kind="index_type")
     def create_index(
         self,
         column: str | Sequence[str],
@@ -112,6 +116,7 @@ class IndexMethods(ABC):
         """List the segments of all indexes, as dictionaries: "name", "type", "uuid", "fields", "version" and "fragment_ids"."""
         return list_indices(self.snapshot)
 
+    @other_names(name="index_name")
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """The kind, size and coverage of an index. Raises InvalidOptionError if there is none with this name."""
         return index_statistics(self.snapshot, index_name)

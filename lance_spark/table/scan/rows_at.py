@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import take
+from lance_spark.arrow.selection import row_positions, take
 from lance_spark.errors import LanceError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.row_address import by_fragment
@@ -41,7 +41,7 @@ def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.T
 def rows_in_order(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.RecordBatch:
     """The rows at these addresses, in their order; addresses may repeat."""
     distinct, places = np.unique(addresses, return_inverse=True)
-    rows, order = read_rows(snapshot, distinct, fields), pa.array(places)
+    rows, order = read_rows(snapshot, distinct, fields), row_positions(places)
     return pa.RecordBatch.from_arrays([take(column.combine_chunks(), order) for column in rows.columns], schema=rows.schema)
 
 

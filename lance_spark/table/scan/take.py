@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import take_rows, without_columns
+from lance_spark.arrow.selection import row_positions, take_rows, without_columns
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
@@ -41,7 +41,7 @@ def take(snapshot: Snapshot, indices: Sequence[int] | np.ndarray, plan: ScanPlan
         (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0), int(ends[i - 1]) if i else 0)
         for i in np.flatnonzero(np.diff(bounds)).tolist()
     ]
-    return without_addresses(snapshot, take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1))), fields)
+    return without_addresses(snapshot, take_rows(_read(snapshot, fields, chosen), row_positions(back.reshape(-1))), fields)
 
 
 def row_numbers(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan
     if (missing := np.flatnonzero(places < 0)).size:
         what, first = "address" if are_addresses else "id", wanted[missing[0]]
         raise IndexError(f"{missing.size} of the rows do not exist in {snapshot}, such as the one with the {what} {first}")
-    return take_rows(_read(snapshot, fields, chosen), pa.array(places[back.reshape(-1)]))
+    return take_rows(_read(snapshot, fields, chosen), row_positions(places[back.reshape(-1)]))
 
 
 def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stable: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import check_at_least
 from lance_spark.predicate import Filter, Predicate
 from lance_spark.schema.blobs import BlobHandling
@@ -23,6 +24,7 @@ from lance_spark.table.search.request import SearchRequest, condition, own_colum
 from lance_spark.table.versions.snapshot import Snapshot
 
 
+@known_arguments
 class SearchMethods:
     """How a `Dataset` finds rows; names are those of pylance."""
 

@@ -9,13 +9,11 @@ discard(target, fragments)                           # instead, or after a commi
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -56,14 +54,12 @@ from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
 from lance_spark.table.write.settled import Frame, settled
+from lance_spark.table.write.sources import Data, as_reader
 from lance_spark.table.write.target import Mode, WriteTarget
 
 _OLD_FORMAT = (
     "; migrate the table first (Dataset.migrate, CALL lance.system.migrate or lance-spark migrate); overwriting it is possible, too"
 )
-
-Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
-"""Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
 
 
 def write(place: str | PathLike[str] | Store | Snapshot, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
@@ -90,27 +86,6 @@ def write(place: str | PathLike[str] | Store | Snapshot, data: Data, mode: Mode,
 def _has_other_columns(snapshot: Snapshot) -> bool:
     """True if the latest version has other columns than `snapshot`."""
     return open_snapshot(snapshot.store).manifest.schema.fields != snapshot.manifest.schema.fields
-
-
-def as_reader(data: Data) -> pa.RecordBatchReader:
-    """The rows as a stream of batches."""
-    if isinstance(data, pa.RecordBatch):
-        data = [data]
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    batches: Iterator[pa.RecordBatch] = iter(data) if isinstance(data, Iterable) else iter(())
-    first = next(batches, None)
-    if not isinstance(first, pa.RecordBatch):
-        raise TypeError(
-            "data must be a pyarrow table, reader or record batch, a non-empty iterable of record batches, or a frame of pandas or polars; "
-            "of rows as dictionaries, make pa.Table.from_pylist(rows)"
-        )
-    return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
-
-
-def read_all(data: Data) -> pa.Table:
-    """All rows of `data` in memory."""
-    return data if isinstance(data, pa.Table) else as_reader(data).read_all()
 
 
 def begin_write(

@@ -23,7 +23,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
 from lance_spark.table.write.nested_values import lacks_fields
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
-from lance_spark.table.write.write import Data, read_all
+from lance_spark.table.write.sources import Data, read_all
 
 Result = TypeVar("Result")
 

@@ -1,0 +1,162 @@
+"""Arguments with other names and with mistakes, and what verbs of `Dataset` tell of their rows."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.cli.main import main
+from lance_spark.display.arguments import known_arguments, other_names
+from lance_spark.loaders import Batches
+from lance_spark.table.versions.history import HistoryEntry
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "v": [0.5, 1.5, 2.5, 3.5]})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Dataset:
+    return Dataset.write(tmp_path / "t", ROWS, enable_stable_row_ids=True)
+
+
+LOADER: Any = Batches  # of whose arguments no checker of types complains
+TYPOS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "class method": (lambda t: type(t).open(t.uri, verion=1), r"Dataset\.open\(\) has no argument 'verion'; did you mean 'version'\?"),
+    "verb": (lambda t: t.delete(predicte="id = 1"), r"delete\(\) has no argument 'predicte'; did you mean 'predicate'\?"),
+    "other name": (lambda t: t.delete(conditon="id = 1"), r"did you mean 'condition'\?"),
+    "scan": (lambda t: t.scan(filer="id = 1"), r"scan\(\) has no argument 'filer'; did you mean 'filter'\?"),
+    "handed on": (lambda t: t.to_table(colums=["id"]), r"scan\(\) has no argument 'colums'; did you mean 'columns'\?"),
+    "nothing alike": (lambda t: t.history(zzz=1), r"history\(\) has no argument 'zzz'; it has limit$"),
+    "no arguments": (lambda t: t.versions(zzz=1), r"versions\(\) has no argument 'zzz'; it has none$"),
+    "constructor": (lambda t: LOADER(t, batchsize=3), r"'batchsize'; did you mean 'batch_size'\?"),
+}
+
+
+@pytest.mark.parametrize("name", TYPOS)
+def test_a_mistyped_argument_is_told(table: Dataset, name: str) -> None:
+    call, message = TYPOS[name]
+    with pytest.raises(TypeError, match=message):
+        call(table)
+    assert Dataset.open(table.uri).version == 1
+
+
+OTHER_NAMES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "delete": (lambda t: t.delete(predicate="id = 1"), lambda t: t.delete(condition="id = 1")),
+    "update": (lambda t: t.update(updates={"v": "9"}, where="id = 1"), lambda t: t.update(set={"v": "9"}, condition="id = 1")),
+    "create_branch": (lambda t: t.create_branch(branch="b", reference=1), lambda t: t.create_branch(name="b", version=1)),
+    "shallow_clone": (
+        lambda t: t.shallow_clone(target_path=f"{t.uri}-clone", reference=1),
+        lambda t: t.shallow_clone(path=f"{t.uri}-clone", version=1),
+    ),
+    "deep_clone": (
+        lambda t: t.deep_clone(target_path=f"{t.uri}-clone", reference=1),
+        lambda t: t.deep_clone(path=f"{t.uri}-clone", version=1),
+    ),
+    "create_scalar_index": (
+        lambda t: t.create_scalar_index("id", index_type="BTREE"),
+        lambda t: t.create_scalar_index("id", kind="BTREE"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_arguments_have_the_names_of_both_doors(tmp_path: Path, name: str) -> None:
+    found = []
+    for number, call in enumerate(OTHER_NAMES[name]):
+        changed = call(Dataset.write(tmp_path / str(number), ROWS))
+        found.append((changed.version, changed.to_table().to_pydict(), [index["type"] for index in changed.list_indices()]))
+    assert found[0] == found[1]
+
+
+def test_one_argument_is_not_given_twice(table: Dataset) -> None:
+    with pytest.raises(TypeError, match="one argument with the names 'condition' and 'predicate'"):
+        table.delete(predicate="id = 1", condition="id = 1")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="multiple values for argument 'predicate'"):
+        table.delete("id = 1", condition="id = 1")  # type: ignore[call-arg]
+
+
+def test_methods_keep_their_signatures_and_kinds() -> None:
+    @known_arguments
+    class Door:
+        def __init__(self, place: int = 0) -> None:
+            self.place = place
+
+        @classmethod
+        def made(cls, place: int) -> Door:
+            return cls(place)
+
+        @staticmethod
+        def double(number: int) -> int:
+            return 2 * number
+
+        @other_names(amount="number")
+        def add(self, number: int, **more: int) -> int:
+            """Add."""
+            return self.place + number + sum(more.values())
+
+    assert (Door.made(place=3).place, Door.double(number=2), Door(2).add(amount=3, other=4)) == (3, 4, 9)  # type: ignore[call-arg]
+    assert str(inspect.signature(Door.add)) == "(self, number: 'int', **more: 'int') -> 'int'"
+    assert Door.add.__doc__ == "Add."
+
+
+CHANGES: dict[str, tuple[Callable[[Dataset], Dataset], tuple[int, int, int]]] = {
+    "write": (lambda t: Dataset.write(t.uri, ROWS, mode="append"), (4, 0, 0)),
+    "insert": (lambda t: t.insert(ROWS.slice(1)), (3, 0, 0)),
+    "delete": (lambda t: t.delete("id > 2"), (0, 0, 2)),
+    "delete none": (lambda t: t.delete("id > 9"), (0, 0, 0)),
+    "delete all": (lambda t: t.delete("true"), (0, 0, 4)),
+    "update": (lambda t: t.update({"v": "0.0"}, "id < 4"), (0, 3, 0)),
+    "merge": (
+        lambda t: (
+            t.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(pa.table({"id": [4, 5], "v": [0.0, 1]}))
+        ),
+        (1, 1, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_dataset_tells_what_its_verb_has_changed(table: Dataset, name: str) -> None:
+    verb, rows = CHANGES[name]
+    changed = verb(table)
+    told = changed.last_change
+    assert told is not None
+    assert (told.version, told.num_inserted_rows, told.num_updated_rows, told.num_deleted_rows) == (changed.version, *rows)
+    assert pickle.loads(pickle.dumps(changed)).last_change == told
+    assert Dataset.open(table.uri).last_change is None
+    assert changed.drop_columns(["v"]).last_change is None
+
+
+def test_histories_have_the_same_names(table: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    (entry,) = table.history()
+    assert isinstance(entry, HistoryEntry)
+    names = ["version", "timestamp", "operation", "message", "properties"]
+    assert {*names, "rows"} == set(vars(entry))
+    assert table.metadata_table("history").column_names[:5] == names
+    assert main(["history", table.uri, "--json"]) == 0
+    (printed,) = json.loads(capsys.readouterr().out)
+    assert {*names} <= {*printed}
+
+
+def test_objects_have_short_texts(table: Dataset) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(8, dtype=np.float32)), 2)
+    near = Dataset.write(f"{table.uri}-vectors", pa.table({"id": range(4), "v": vectors}))
+    rows = table.to_arrow_dataset()
+    texts = {
+        repr(table): f"Dataset({table.uri!r}, version=1)",
+        repr(table.scan(["id"], "id > 1")): f"Scan({table.uri!r}, version=1, columns=['id'], filter='id > 1')",
+        repr(table.changes(0, filter="id > 1")): f"Changes({table.uri!r}, begin=0, end=1, filter='id > 1')",
+        repr(near.scan(nearest={"column": "v", "q": [0.0, 0.0]})): f"Search({near.uri!r}, version=1)",
+        repr(rows): f"ArrowDataset(Dataset({table.uri!r}, version=1))",
+        repr(rows.scanner(["id"])): f"ArrowScanner(Scan({table.uri!r}, version=1, columns=['`id`']))",
+        repr(Batches(table)): f"Batches(Dataset({table.uri!r}, version=1), rows=4, batch_size=256, shuffle=False, epoch=0)",
+    }
+    assert list(texts) == list(texts.values())
