@@ -93,7 +93,8 @@ def _meet(starts: np.ndarray, counts: np.ndarray, others: np.ndarray, other_coun
     first, last = others[order], others[order] + other_counts[order]
     # The first of the other runs that ends after the start of this one.
     place = np.searchsorted(last, starts, "right")
-    return (place < len(first)) & (first[np.minimum(place, len(first) - 1)] < starts + counts)
+    meets: np.ndarray = (place < len(first)) & (first[np.minimum(place, len(first) - 1)] < starts + counts)
+    return meets
 
 
 def vars_of(runs: IdRuns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
