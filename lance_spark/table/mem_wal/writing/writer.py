@@ -7,6 +7,7 @@ next writer of the shard finds them in the log.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -72,6 +73,11 @@ class Generation:
         self.size += sum(batch.nbytes for batch in batches)
         self.last = position
 
+    def has_room(self, batches: list[pa.RecordBatch], settings: WriterSettings) -> bool:
+        """Whether it may have these rows, too. pylance does not replay a generation with more rows or batches than it may have."""
+        rows = self.rows + sum(batch.num_rows for batch in batches)
+        return rows <= settings.max_memtable_rows and len(self.batches) + len(batches) <= settings.max_memtable_batches
+
     def is_full(self, settings: WriterSettings) -> bool:
         """Whether it is to be flushed."""
         many = self.rows >= settings.max_memtable_rows or len(self.batches) >= settings.max_memtable_batches
@@ -134,8 +140,10 @@ class ShardWriter:
         self._active = Generation(self._state.generation)
         self._appender = Appender.begin(self._states, self._state.epoch)
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="lance_spark-flush")
-        with on_failure(self._threads.shutdown):
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._threads.shutdown)
             self._replay()
+            stack.pop_all()
 
     @property
     def shard_id(self) -> str:
@@ -230,9 +238,14 @@ class ShardWriter:
         with self._progress:
             failed = self._flushing if not self._is_flushing else None
             self._flushing = None if failed is not None else self._flushing
-        if failed is not None and (error := failed.exception()) is not None:
-            self._start_flushing()
+        error = None if failed is None else failed.exception()
+        if error is None:
+            return
+        if isinstance(error, WriterFencedError) or not isinstance(error, LanceError):
             raise error
+        self._start_flushing()
+        what = "a generation could not be flushed, which is tried again; rows that were put before are in the log, and none now"
+        raise StorageError(f"{self}: {what}: {error}") from error
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows to put, after the rules of the table."""
@@ -257,21 +270,36 @@ class ShardWriter:
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Put rows into the log, or let them wait. They are checked first, as many as fit into an entry."""
-        begun, rows, most = time.monotonic(), False, self._settings.max_wal_buffer_size
+        begun, any_rows = time.monotonic(), False
         checked: list[pa.RecordBatch] = []
-        for part in (part for batch in batches for part in _parts(batch, most)):
-            rows = True
-            checked.append(part)
-            if _size(checked) >= most:
+        for part in (part for batch in batches for part in self._parts(batch)):
+            any_rows = True
+            if checked and not self._fit([*checked, part]):
                 self._add(checked)
                 checked = []
+            checked.append(part)
         if checked:
             self._add(checked)
-        self._figures.put_count += rows
+        self._figures.put_count += any_rows
         self._figures.put_time += time.monotonic() - begun
         self._say()
 
+    def _parts(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows in parts that fit into an entry each, if a single row does."""
+        bytes_each = -(-rows.nbytes // max(1, rows.num_rows))
+        size = min(self._settings.max_memtable_rows, max(1, self._settings.max_wal_buffer_size // max(1, bytes_each)))
+        for start in range(0, rows.num_rows, size):
+            yield rows.slice(start, size)
+
+    def _fit(self, batches: Iterable[pa.RecordBatch]) -> bool:
+        """Whether batches may be in one entry, which is in one generation."""
+        rows = sum(batch.num_rows for batch in batches)
+        return rows <= self._settings.max_memtable_rows and _size(batches) <= self._settings.max_wal_buffer_size
+
     def _add(self, batches: list[pa.RecordBatch]) -> None:
+        """Append batches that fit into an entry, or let them wait together with others that fit into the same one."""
+        if self._waiting and not self._fit([*self._waiting, *batches]):
+            self._append_waiting()
         self._waiting += batches
         if self._settings.durable_write or _size(self._waiting) >= self._settings.max_wal_buffer_size:
             self._append_waiting()
@@ -284,7 +312,10 @@ class ShardWriter:
         if not self._waiting:
             return
         batches, self._waiting = self._waiting, []
-        data = entry_bytes(batches, self._entry_schema, self._state.epoch, self._active.number)
+        rows = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
+        if not self._active.has_room(rows, self._settings):
+            self._freeze()
+        data = entry_bytes(rows, self._entry_schema, self._state.epoch, self._active.number)
         begun = time.monotonic()
         try:
             position = self._appender.append(data)
@@ -298,7 +329,7 @@ class ShardWriter:
         self._figures.wal_flush_count += 1
         self._figures.wal_flush_bytes += len(data)
         self._figures.wal_flush_time += time.monotonic() - begun
-        self._active.add(batches, position)
+        self._active.add(rows, position)
         if self._active.is_full(self._settings):
             self._freeze()
             self._start_flushing()
@@ -340,16 +371,20 @@ class ShardWriter:
 
     def _flush_frozen(self) -> None:
         """Flush generations, the oldest first. Runs in the thread."""
-        with on_failure(self._stop_flushing):
-            try:
-                while (oldest := self._oldest()) is not None:
-                    self._flush(oldest)
-                    with self._progress:
-                        self._frozen.popleft()
-                        self._progress.notify_all()
-            except WriterFencedError as e:
-                self._failure = e
-                raise
+        oldest = self._oldest()
+        try:
+            while oldest is not None:
+                self._flush(oldest)
+                with self._progress:
+                    self._frozen.popleft()
+                    self._progress.notify_all()
+                oldest = self._oldest()
+        except WriterFencedError as e:
+            self._failure = e
+            raise
+        finally:
+            if oldest is not None:
+                self._stop_flushing()
 
     def _oldest(self) -> Generation | None:
         """The next generation to flush. If there is none, the thread ends; what is frozen later starts it again."""
@@ -385,15 +420,16 @@ class ShardWriter:
         self._wait_until(lambda: self._active.size + sum(g.size for g in self._frozen) <= most)
 
     def _wait_until(self, is_enough: Callable[[], bool]) -> None:
-        """Wait for the thread. Raises its error."""
+        """Wait for the thread, until it has done enough or has failed. Raises its error."""
         seconds = self._settings.backpressure_log_interval_ms / 1000 or None
-        while True:
-            self._start_flushing()
-            with self._progress:
-                if is_enough() or not self._is_flushing:
-                    break
-                if not self._progress.wait_for(lambda: is_enough() or not self._is_flushing, seconds):
-                    _LOG.warning("%s: waiting for %s to be flushed", self, counted(len(self._frozen), "generation"))
+
+        def is_over() -> bool:
+            return is_enough() or not self._is_flushing
+
+        self._start_flushing()
+        with self._progress:
+            while not self._progress.wait_for(is_over, seconds):
+                _LOG.warning("%s: waiting for %s to be flushed", self, counted(len(self._frozen), "generation"))
         self._check_flushed()
 
     def _replay(self) -> None:
@@ -457,11 +493,3 @@ def _with_tombstones(rows: pa.RecordBatch, deleted: bool) -> pa.RecordBatch:
 
 def _size(batches: Iterable[pa.RecordBatch]) -> int:
     return sum(int(batch.nbytes) for batch in batches)
-
-
-def _parts(rows: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """The rows in parts of at most so many bytes, if a row has not more."""
-    count = max(1, -(-rows.nbytes // most))
-    size = max(1, -(-rows.num_rows // count))
-    for start in range(0, rows.num_rows, size):
-        yield rows.slice(start, size)
