@@ -118,6 +118,8 @@ def check_spec(spec: ShardingSpec, schema: Schema) -> None:
         if one.transform == _UNSHARDED:
             continue
         source = _by_id(one, schema)
+        if one.transform == _BUCKET and _buckets(one) > _MOST_BUCKETS:
+            raise InvalidOptionError(f"bucket sharding: {_NUM_BUCKETS} must be from 1 to {_MOST_BUCKETS}, not {_buckets(one)}")
         if one.transform == _BUCKET and not _is_hashed(source.type):
             raise InvalidOptionError(f"bucket sharding: rows cannot be assigned by column {source.name!r} of type {source.type}")
         if one.transform == _IDENTITY and not _is_identity(source.type):
@@ -218,9 +220,8 @@ def _check_transform(one: ShardingField) -> None:
 
 def _buckets(one: ShardingField) -> int:
     text = one.parameters.get(_NUM_BUCKETS)
-    if text is None or not text.isdecimal() or not 1 <= int(text) <= _MOST_BUCKETS:
-        expected = f"a number from 1 to {_MOST_BUCKETS}"
-        raise InvalidOptionError(f"bucket sharding: {_NUM_BUCKETS} of field {one.field_id!r} must be {expected}, not {text!r}")
+    if text is None or not text.isdecimal() or int(text) < 1:
+        raise InvalidOptionError(f"bucket sharding: {_NUM_BUCKETS} of field {one.field_id!r} must be a number from 1, not {text!r}")
     return int(text)
 
 
