@@ -100,7 +100,7 @@ def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
     """
     merged = _merged(snapshot)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), _names(snapshot)[:most]))
+        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), shard_names(snapshot.store)[:most]))
 
 
 def shard_now(store: Store, name: str) -> Shard:
@@ -118,12 +118,12 @@ def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
     known = shards_of(snapshot, most)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
         unread = sum(pool.map(lambda shard: shard.is_unread(snapshot.store), known))
-    return UnreadShards(unread, len(known), len(_names(snapshot)))
+    return UnreadShards(unread, len(known), len(shard_names(snapshot.store)))
 
 
-def _names(snapshot: Snapshot) -> list[str]:
+def shard_names(store: Store) -> list[str]:
     """The names of the shards, ascending."""
-    return sorted(name for name in snapshot.store.names(_FOLDER) if _is_shard(name))
+    return sorted(name for name in store.names(_FOLDER) if _is_shard(name))
 
 
 def _merged(snapshot: Snapshot) -> dict[str, int]:
@@ -234,6 +234,11 @@ def generation_of(noted: Mapping[bytes, bytes]) -> int | None:
     text = noted.get(b"generation", b"")
     # More digits than a number of 64 bits has say nothing.
     return int(text) if len(text) <= _MOST_DIGITS and text.isdigit() else None
+
+
+def noted_in(store: Store, path: str) -> Mapping[bytes, bytes]:
+    """What an entry notes about itself. Raises CorruptFileError."""
+    return _metadata(store, path)
 
 
 def _metadata(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes, bytes]:

@@ -5,19 +5,22 @@ Implements "WAL Entry Format" and "Writer Fencing" of the MemTable and WAL speci
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitStateUnknownError, StorageError
+from lance_spark.errors import CommitStateUnknownError, CorruptFileError, StorageError
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.entries import FIELD_ID, TOMBSTONE
 from lance_spark.table.mem_wal.writing.shard_states import ShardStates
-from lance_spark.table.versions.write_ahead_log import Shard, positions
+from lance_spark.table.versions.write_ahead_log import Shard, noted_in, positions
 
 _TRIES = 3
+_NUMBERS = "lance_spark.numbers"
+"""The key of the metadata with numbers of writes."""
 
 
 def entry_schema(table: Schema, keys: Sequence[str]) -> pa.Schema:
@@ -26,9 +29,38 @@ def entry_schema(table: Schema, keys: Sequence[str]) -> pa.Schema:
     return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_(), nullable=False)])
 
 
-def entry_bytes(batches: Sequence[pa.RecordBatch], schema: pa.Schema, epoch: int, generation: int) -> bytes:
-    """An entry with these rows, which have the columns of `schema`."""
-    return _stream(batches, schema, {"writer_epoch": str(epoch), "generation": str(generation)})
+def entry_bytes(
+    batches: Sequence[pa.RecordBatch],
+    schema: pa.Schema,
+    epoch: int,
+    generation: int,
+    numbers: Mapping[str, int],
+) -> bytes:
+    """An entry with these rows, which have the columns of `schema`.
+
+    `numbers` are those of the last batches of numbered writes, by their names: other writers do not know them.
+    """
+    noted = {"writer_epoch": str(epoch), "generation": str(generation)}
+    if numbers:
+        noted[_NUMBERS] = json.dumps(dict(numbers))
+    return _stream(batches, schema, noted)
+
+
+def last_numbers(store: Store, shard: Shard) -> dict[str, int]:
+    """The numbers that the newest entry with any has noted; none if there is no such entry."""
+    for position in reversed(positions(store, shard)):
+        text = noted_in(store, shard.entry(position)).get(_NUMBERS.encode())
+        if text is not None:
+            return parsed_numbers(text, f"{store.uri}/{shard.entry(position)}")
+    return {}
+
+
+def parsed_numbers(text: bytes, where: str) -> dict[str, int]:
+    """The numbers of writes. Raises CorruptFileError."""
+    try:
+        return {str(name): int(number) for name, number in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError) as e:
+        raise CorruptFileError(f"{where}: the numbers of writes in this entry of the write-ahead log are invalid: {e}") from e
 
 
 def sentinel_bytes(epoch: int) -> bytes:

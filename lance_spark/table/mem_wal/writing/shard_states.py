@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lance_spark._proto import table_pb2 as pb
@@ -58,17 +58,18 @@ class ShardStates:
     store: Store
     shard: Shard
 
-    def claim(self, spec_id: int) -> ShardState:
+    def claim(self, spec_id: int, values: Mapping[str, bytes]) -> ShardState:
         """Begin a new epoch: older writers of the shard can neither append nor publish any more.
 
-        A new shard is one of the sharding spec `spec_id`. Raises CommitConflictError if another writer claims the shard
+        A new shard is one of the sharding spec `spec_id`, with these `values`, which are those of all of its rows.
+        Raises CommitConflictError if another writer claims the shard
         at the same time, and UnsupportedFeatureError for a shard that is being dropped.
         """
         for _ in range(_TRIES):
             now = self._latest()
             if now is not None and now.status == pb.SEALED:
                 raise UnsupportedFeatureError(f"{self}: the shard is sealed, because it is being dropped; use another one")
-            claimed = pb.ShardManifest(current_generation=1, shard_spec_id=spec_id) if now is None else _copied(now)
+            claimed = _new(spec_id, values) if now is None else _copied(now)
             claimed.shard_id.uuid = uuid.UUID(self.shard.name).bytes
             claimed.writer_epoch += 1
             if self._put_next(claimed):
@@ -153,6 +154,23 @@ class ShardStates:
             hint = json.dumps({"version": state.version}, separators=(",", ":"))
             self.store.put(f"{self.shard.folder}/manifest/{_HINT}", hint.encode(), durable=False)
         return True
+
+
+def _new(spec_id: int, values: Mapping[str, bytes]) -> pb.ShardManifest:
+    state = pb.ShardManifest(current_generation=1, shard_spec_id=spec_id)
+    for name, value in values.items():
+        state.shard_field_entries.add(field_id=name, value=value)
+    return state
+
+
+def values_of(store: Store, shard: Shard) -> tuple[int, dict[str, bytes]] | None:
+    """The sharding spec of a shard, and the values of its rows; None if the shard is new."""
+    found = latest_state(store, shard)
+    if found is None:
+        return None
+    path, data = found
+    state = parse_message(pb.ShardManifest, data, f"{store.uri}/{path}")
+    return state.shard_spec_id, {entry.field_id: entry.value for entry in state.shard_field_entries}
 
 
 def _copied(state: pb.ShardManifest) -> pb.ShardManifest:

@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lance_spark.arrow.selection import keep_rows
 from lance_spark.display.words import counted
 from lance_spark.errors import (
     CommitStateUnknownError,
@@ -42,7 +45,7 @@ from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal.writing.configuration import configuration
-from lance_spark.table.mem_wal.writing.entry import Appender, entry_bytes, entry_schema
+from lance_spark.table.mem_wal.writing.entry import Appender, entry_bytes, entry_schema, last_numbers
 from lance_spark.table.mem_wal.writing.key_tuples import check_key_types
 from lance_spark.table.mem_wal.writing.settings import WriterSettings
 from lance_spark.table.mem_wal.writing.shard_states import ShardState, ShardStates
@@ -54,6 +57,8 @@ from lance_spark.table.write.rules import Kind, rules_of
 from lance_spark.table.write.write import Data, as_reader
 
 _LOG = logging.getLogger(__name__)
+_KEPT_NUMBERS = 64
+"""An entry notes the last batches of so many numbered writes."""
 
 
 @dataclass
@@ -112,8 +117,14 @@ class ShardWriter:
     Claiming a shard ends the work of its older writers: their next `put` raises WriterFencedError. What they have put is kept.
     """
 
-    def __init__(self, base: Snapshot, shard_id: str, given: Mapping[str, object]) -> None:
-        """Claim the shard and read what is in its log, but in no SSTable yet."""
+    def __init__(
+        self,
+        base: Snapshot,
+        shard_id: str,
+        given: Mapping[str, object],
+        values: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Claim the shard and read what is in its log, but in no SSTable yet. `values` are those of a new shard by the sharding spec."""
         found = configuration(base)
         if found is None:
             raise InvalidOperationError(f"{base}: the table has no write-ahead log; call initialize_mem_wal first")
@@ -129,13 +140,14 @@ class ShardWriter:
         self._pid, self._closed = os.getpid(), False
         self._failure: LanceError | None = None
         self._waiting: list[pa.RecordBatch] = []
+        self._numbers: dict[str, int] | None = None
         self._timer: threading.Timer | None = None
         self._frozen: deque[Generation] = deque()
         self._progress = threading.Condition()
         self._flushing: Future[None] | None = None
         self._is_flushing = False
         self._states = ShardStates(base.store, self._shard)
-        self._state: ShardState = self._states.claim(0 if found.spec is None else found.spec.spec_id)
+        self._state: ShardState = self._states.claim(0 if found.spec is None else found.spec.spec_id, values or {})
         base.store.sync(self._shard.folder)
         self._active = Generation(self._state.generation)
         self._appender = Appender.begin(self._states, self._state.epoch)
@@ -174,6 +186,38 @@ class ShardWriter:
                 what = "rows are deleted by their primary key, and the table has none"
                 raise InvalidOperationError(f"{self}: {what}; put only, or delete in the table after the log is merged")
             self._write(self._tombstones(batch) for batch in _batches(keys, schema))
+
+    def put_once(self, rows: pa.Table, deleted: str | None, app: str, number: int) -> bool:
+        """Put the rows of a numbered batch, unless the shard has them. Returns whether it had none of them.
+
+        `app` names the writes whose numbers ascend. Rows for which the column `deleted`, if any, is true are deleted by their primary
+        keys. A batch that is larger than an entry is complete when its last entry is there; until then, it is put again as a whole.
+        """
+        with self._lock:
+            self._check_open()
+            if self._numbers is None:
+                self._numbers = last_numbers(self._base.store, self._shard)
+            if self._numbers.get(app, -1) >= number:
+                return False
+            self._append_waiting()
+            batches = [self._marked(batch, deleted) for batch in rows.to_batches() if batch.num_rows]
+            parts = [part for batch in batches for part in self._parts(batch)] if self._keys else batches
+            entries = _grouped(parts, self._fit) if self._keys else [parts]
+            for count, entry in enumerate(entries, 1):
+                if count == len(entries):
+                    self._numbers = _with_number(self._numbers, app, number)
+                self._waiting += entry
+                self._append_waiting()
+            self._figures.put_count += 1
+            return True
+
+    def leave(self) -> None:
+        """End without flushing: the next writer of the shard finds the rows in the log."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._stop_timer()
+                self._threads.shutdown()
 
     def close(self) -> None:
         """Flush what is in memory to an SSTable, and end. If this raises an error, the rows are in the log."""
@@ -223,6 +267,9 @@ class ShardWriter:
             raise InvalidOperationError(f"{self}: the writer is closed; open a new one")
         self._check_failure()
         self._check_flushed()
+        if self._rules.defaults:
+            # Functions such as current_timestamp() have the time of the call.
+            self._rules = rules_of(self._schema, self._base.manifest.config)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -253,6 +300,24 @@ class ShardWriter:
         if not any(at is not None for at in matched(batch.schema.names, self._schema.fields)) and batch.num_rows:
             raise SchemaMismatchError("the data has none of the table's columns")
         return _with_tombstones(self._rules.apply(batch, self._schema, Kind.INSERTED), False)
+
+    def _marked(self, batch: pa.RecordBatch, deleted: str | None) -> pa.RecordBatch:
+        """Rows to put, and tombstones of those that are deleted, in their order."""
+        if deleted is None:
+            return self._checked(batch)
+        at = batch.schema.get_field_index(deleted)
+        if at < 0 or not pa.types.is_boolean(batch.schema.field(at).type):
+            raise SchemaMismatchError(f"{self}: the rows need a column {deleted!r} of booleans, which says whether they are deleted")
+        if not self._keys:
+            what = "rows are deleted by their primary key, and the table has none"
+            raise InvalidOperationError(f"{self}: {what}")
+        gone = pc.fill_null(batch.column(at), False)
+        rest = batch.select([name for name in batch.schema.names if name != deleted])
+        put, tombstones = self._checked(keep_rows(rest, pc.invert(gone))), self._tombstones(keep_rows(rest, gone))
+        order = np.argsort(np.argsort(np.asarray(gone), kind="stable"), kind="stable")
+        both = pa.Table.from_batches([put, tombstones]).take(pa.array(order)).combine_chunks()
+        [together] = both.to_batches()
+        return together
 
     def _tombstones(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tombstones of keys."""
@@ -315,7 +380,7 @@ class ShardWriter:
         rows = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
         if not self._active.has_room(rows, self._settings):
             self._freeze()
-        data = entry_bytes(rows, self._entry_schema, self._state.epoch, self._active.number)
+        data = entry_bytes(rows, self._entry_schema, self._state.epoch, self._active.number, self._numbers or {})
         begun = time.monotonic()
         try:
             position = self._appender.append(data)
@@ -489,6 +554,22 @@ def _batches(data: Data, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
 def _with_tombstones(rows: pa.RecordBatch, deleted: bool) -> pa.RecordBatch:
     marks = pa.repeat(pa.scalar(deleted), rows.num_rows)
     return pa.RecordBatch.from_arrays([*rows.columns, marks], names=[*rows.schema.names, TOMBSTONE])
+
+
+def _with_number(known: Mapping[str, int], app: str, number: int) -> dict[str, int]:
+    """The numbers with a new one, the newest last, and without the oldest of too many."""
+    others = [(name, other) for name, other in known.items() if name != app]
+    return dict([*others[1 - _KEPT_NUMBERS :], (app, number)])
+
+
+def _grouped(parts: list[pa.RecordBatch], fit: Callable[[list[pa.RecordBatch]], bool]) -> list[list[pa.RecordBatch]]:
+    """Neighbours together, as many as fit."""
+    groups: list[list[pa.RecordBatch]] = [[]]
+    for part in parts:
+        if groups[-1] and not fit([*groups[-1], part]):
+            groups.append([])
+        groups[-1].append(part)
+    return groups
 
 
 def _size(batches: Iterable[pa.RecordBatch]) -> int:
