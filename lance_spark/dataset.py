@@ -481,7 +481,7 @@ class Dataset(SearchMethods, IndexMethods):
         unsharded: bool = False,
         **settings: Any,
     ) -> Dataset:
-        """Give the table a write-ahead log, into which `mem_wal_writer` puts rows; see docs/mem-wal.md.
+        """Give a table a write-ahead log, into which `mem_wal_writer` puts rows; see docs/mem-wal.md.
 
         SSTables of the log have all indexes of the table, or those with the names `maintained_indexes`. Rows belong to shards by a hash
         of `bucket_column` in `num_buckets`, by the values of `identity_column`, or to one shard (`unsharded`); without any of these,

@@ -220,6 +220,22 @@ def _logged(place: Place, rows: pa.Table) -> None:
         writer.put(rows.cast(table.schema))
 
 
+def _put_into_log(place: Place, rows: pa.Table) -> None:
+    """Put the rows into a log by our writer, and merge it, which fails for no row that the log has."""
+    table = Dataset.open(place.uri).initialize_mem_wal()
+    with table.mem_wal_writer(str(uuid.uuid4())) as writer:
+        writer.put(rows)
+    table.merge_mem_wal()
+
+
+def _put_into_log_by_spark(place: Place, rows: pa.Table) -> None:
+    Dataset.open(place.uri).initialize_mem_wal()
+    shard = str(uuid.uuid4())
+    place.table.putRows(place.frame(rows), shard=shard)
+    Dataset.open(place.uri).mem_wal_writer(shard).close()
+    place.table.mergeMemWal()
+
+
 def _merged_log(place: Place, rows: pa.Table) -> None:
     _logged(place, rows)
     Dataset.open(place.uri).merge_mem_wal()
@@ -331,6 +347,7 @@ DOORS: tuple[Door, ...] = (
         public=("Dataset.alter_columns",),
         without={"length": "the types of pyarrow have no lengths"},
     ),
+    Door("Dataset.mem_wal_writer", "inserted", _put_into_log, spark=False, public=("Dataset.mem_wal_writer",)),
     Door("Dataset.merge_mem_wal", "inserted", _merged_log, spark=False, public=("Dataset.merge_mem_wal",), without=LOGGED),
     Door(
         "PartitionedNamespace.write append",
@@ -546,6 +563,7 @@ DOORS: tuple[Door, ...] = (
         overwrites=True,
         without=OF_ROWS,
     ),
+    Door("LanceTable.putRows", "inserted", _put_into_log_by_spark, public=("LanceTable.putRows",)),
     Door("LanceTable.mergeMemWal", "inserted", _merged_log_by_spark, public=("LanceTable.mergeMemWal",), without=LOGGED),
     Door("convert", "created", _converted, without=NEW_BY_SPARK, public=("LanceTable.convert",)),
     Door(
@@ -768,6 +786,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
                     *(
                         "list_indices",
                         "maintenance_report",
+                        "mem_wal_index_details",
                         "metadata_table",
                         "open",
                         "recall",
@@ -832,6 +851,8 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
             "Dataset.add_bases",
+            "Dataset.initialize_mem_wal",
+            "LanceTable.initializeMemWal",
             "Dataset.migrate_manifest_paths_v2",
             "LanceTable.addBases",
             "PartitionedNamespace.delete",

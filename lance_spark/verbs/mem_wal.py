@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,17 +15,38 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.table.changes.merge.log import MergedSsTable, merge_log
 from lance_spark.table.mem_wal.writing.assignment import Assignment, put_batch
+from lance_spark.table.mem_wal.writing.configuration import initialize_log
+from lance_spark.table.mem_wal.writing.sharding import sharding_spec
 from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import open_pinned
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.job import OnExecutors, on_partitions
-from lance_spark.verbs.target import Target
+from lance_spark.verbs.target import Target, given
 
 
 class LogVerbs:
     """What a `LanceTable` does with the table's write-ahead log."""
 
     _target: Target
+
+    def initializeMemWal(
+        self,
+        *,
+        bucket_column: str | None = None,
+        num_buckets: int | None = None,
+        identity_column: str | None = None,
+        unsharded: bool = False,
+        maintained_indexes: Sequence[str] | None = None,
+        **noted: Any,
+    ) -> int:
+        """Give a table a write-ahead log, into which `putRows` and streams put rows. Returns the new version.
+
+        For the arguments see `Dataset.initialize_mem_wal`.
+        """
+        snapshot = self._target.latest()
+        spec = sharding_spec(snapshot.manifest.schema, bucket_column, num_buckets, identity_column, unsharded)
+        changed = initialize_log(snapshot, spec, maintained_indexes, properties=given(noted).noted)
+        return self._target.refreshed(changed.version)
 
     def putRows(
         self,

@@ -21,6 +21,7 @@ from lance_spark.metadata.operations import CreateIndex
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import MEM_WAL, SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.mem_wal.writing.settings import WriterSettings, settings_of
 from lance_spark.table.mem_wal.writing.sharding import ShardingField, ShardingSpec, check_spec
 from lance_spark.table.versions.snapshot import Snapshot
@@ -78,6 +79,9 @@ def initialize_log(
 
     Raises InvalidOperationError if it has one, and InvalidOptionError for a spec or an index that does not fit the table.
     """
+    noted = dict(properties or {})
+    if done := done_before(snapshot.store, noted):
+        return done
     check_writable(snapshot.manifest, snapshot.store.uri)
     if configuration(snapshot) is not None:
         raise InvalidOperationError(f"{snapshot}: the table has a write-ahead log already")
@@ -102,7 +106,7 @@ def initialize_log(
         index_version=0,
         created_at=int(time.time() * 1000),
     )
-    transaction = Transaction(snapshot.version, CreateIndex((entry,)), properties=dict(properties or {}))
+    transaction = Transaction(snapshot.version, CreateIndex((entry,)), properties=noted)
     return commit(snapshot.store, transaction, base=snapshot)
 
 
