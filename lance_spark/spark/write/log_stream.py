@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.options.field import options_of
+from lance_spark.spark.options.table_location import store_to_write
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.workers.metrics import WriteClock
@@ -75,7 +76,9 @@ def log_target(snapshot: Snapshot, overwrite: bool, options: SparkWriteOptions) 
         raise UnsupportedFeatureError(f"{snapshot}: {what}; give the column a value")
     Assignment.of(snapshot, options.logShard)  # raises if rows cannot be assigned
     app = options.write.txn_app_id
-    return LogTarget(snapshot.store, options.logShard, options.logDeleted, options.logMergeEvery, app)
+    # A namespace may give a store with other rights for writing.
+    store = store_to_write(options) if options.table is not None and options.branch is None else snapshot.store
+    return LogTarget(store, options.logShard, options.logDeleted, options.logMergeEvery, app)
 
 
 class LogStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):

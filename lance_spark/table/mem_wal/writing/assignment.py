@@ -14,7 +14,13 @@ import pyarrow as pa
 
 from lance_spark.arrow.equal_keys import value_numbers
 from lance_spark.arrow.selection import keep_rows
-from lance_spark.errors import InvalidOperationError, InvalidOptionError, LanceError, WriterFencedError
+from lance_spark.errors import (
+    InvalidOperationError,
+    InvalidOptionError,
+    LanceError,
+    SchemaMismatchError,
+    WriterFencedError,
+)
 from lance_spark.schema.schema import Schema
 from lance_spark.table.mem_wal.writing.configuration import configuration
 from lance_spark.table.mem_wal.writing.shard_states import values_of
@@ -22,6 +28,7 @@ from lance_spark.table.mem_wal.writing.sharding import ShardingSpec, evaluate_sh
 from lance_spark.table.mem_wal.writing.writer import ShardWriter
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, shard_names
+from lance_spark.table.write.conform import as_columns, check_fits, of_declared_lengths
 
 _SPACE = uuid.UUID("6d1b1a52-52b5-4a6e-9d0a-8f0c0f6f3a11")
 _KEPT = 16
@@ -69,12 +76,27 @@ class Assignment:
             yield ShardOfRows(self.name, {}), rows
             return
         assert self.spec is not None
-        values = evaluate_sharding_spec(rows, self.spec, self.schema)
+        values = evaluate_sharding_spec(self._sources(rows), self.spec, self.schema)
         columns = np.stack([value_numbers(column) for column in values.columns], axis=1)
         _, firsts, places = np.unique(columns, axis=0, return_index=True, return_inverse=True)
         for place, first in enumerate(firsts.tolist()):
             own = {name: _bytes(values.column(name)[first]) for name in values.schema.names}
             yield self._shard(own), keep_rows(rows, pa.array(places.reshape(-1) == place))
+
+    def _sources(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that decide, as the table has them: equal keys of other types must be in the same shard."""
+        assert self.spec is not None
+        ids = {i for field in self.spec.fields for i in field.source_ids}
+        fields = tuple(f for f in self.schema.fields if f.id in ids)
+        if not fields:
+            return rows
+        own, names = Schema(fields), {name.lower() for name in rows.schema.names}
+        if missing := [name for name in own.names if name.lower() not in names]:
+            raise SchemaMismatchError(f"the rows lack the column {missing[0]!r}, which assigns them to shards")
+        wanted = {name.lower() for name in own.names}
+        given = rows.select([name for name in rows.schema.names if name.lower() in wanted])
+        check_fits(given.schema, own)
+        return of_declared_lengths(as_columns(given, own, {}), own)
 
     def _shard(self, values: Mapping[str, bytes | None]) -> ShardOfRows:
         key = tuple(b"" if value is None else b"\x01" + value for value in values.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitStateUnknownError, CorruptFileError, StorageError
+from lance_spark.errors import CommitStateUnknownError, CorruptFileError, StorageError, WriterFencedError
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.entries import FIELD_ID, TOMBSTONE
@@ -126,6 +126,9 @@ class Appender:
         Raises WriterFencedError if another writer has taken over, StorageError if certainly nothing was written, and
         CommitStateUnknownError if this is unknown.
         """
+        # On an object store this would take another request; there it is found when a generation is flushed.
+        if not self.store.is_remote and not self.states.is_there():
+            raise WriterFencedError(f"{self.states}: the shard is gone, as its table was dropped; nothing was written")
         if not self._put(data):
             self.states.check_not_fenced(self.epoch)
             what = f"there is an entry at position {self.position} that this writer has not put there"
