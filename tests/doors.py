@@ -184,6 +184,15 @@ def _stream(place: Place, rows: pa.Table) -> Any:
     return stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
 
 
+def _streamed_into_log(place: Place, rows: pa.Table) -> None:
+    Dataset.open(place.uri).initialize_mem_wal()
+    shard = str(uuid.uuid4())
+    stream = _stream(place, rows).format("lance").option("putIntoLog", "true").option("logShard", shard)
+    stream.start(place.uri).awaitTermination()
+    Dataset.open(place.uri).mem_wal_writer(shard).close()
+    place.table.mergeMemWal()
+
+
 def _columns_from(table: str, verb: str, place: Place, rows: pa.Table) -> None:
     names = ", ".join(_values(rows).names)
     place.spark.sql(f"ALTER TABLE {table} {verb} COLUMNS {names} FROM {place.addressed(rows)}")
@@ -307,6 +316,7 @@ OF_PARTITIONS = {"check": "a namespace has no constraints"}
 LOGGED = dict.fromkeys(
     ("match", "default", "cast", "not null"), "pylance's writer of a log takes only rows that have the columns of the table"
 )
+PUT_INTO_LOG = {"a blob": "blobs cannot be in a write-ahead log"}
 DECLARED_ONLY = dict.fromkeys(
     ("check", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
     "CREATE TABLE of the session catalog does not declare it",
@@ -347,7 +357,7 @@ DOORS: tuple[Door, ...] = (
         public=("Dataset.alter_columns",),
         without={"length": "the types of pyarrow have no lengths"},
     ),
-    Door("Dataset.mem_wal_writer", "inserted", _put_into_log, spark=False, public=("Dataset.mem_wal_writer",)),
+    Door("Dataset.mem_wal_writer", "inserted", _put_into_log, spark=False, public=("Dataset.mem_wal_writer",), without=PUT_INTO_LOG),
     Door("Dataset.merge_mem_wal", "inserted", _merged_log, spark=False, public=("Dataset.merge_mem_wal",), without=LOGGED),
     Door(
         "PartitionedNamespace.write append",
@@ -563,7 +573,7 @@ DOORS: tuple[Door, ...] = (
         overwrites=True,
         without=OF_ROWS,
     ),
-    Door("LanceTable.putRows", "inserted", _put_into_log_by_spark, public=("LanceTable.putRows",)),
+    Door("LanceTable.putRows", "inserted", _put_into_log_by_spark, public=("LanceTable.putRows",), without=PUT_INTO_LOG),
     Door("LanceTable.mergeMemWal", "inserted", _merged_log_by_spark, public=("LanceTable.mergeMemWal",), without=LOGGED),
     Door("convert", "created", _converted, without=NEW_BY_SPARK, public=("LanceTable.convert",)),
     Door(
@@ -767,6 +777,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination(),
         public=("LanceStreamWriter",),
     ),
+    Door("writeStream into the log", "inserted", _streamed_into_log, public=("LogStreamWriter",), without=PUT_INTO_LOG),
     Door(
         "foreachBatch",
         "inserted",
