@@ -247,9 +247,9 @@ def test_a_closed_writer_and_one_of_another_process_are_refused(uri: str) -> Non
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     writer.close()
     writer.close()
-    for call in (lambda: writer.put(steps.values([8], "y")), lambda: writer.delete(pa.table({"id": [1]}))):
+    for step in (("put", [8], "y"), ("delete", [1], "")):
         with pytest.raises(InvalidOperationError, match="closed"):
-            call()
+            steps.run(writer, step)
     assert steps.ours(uri) == {**steps.BEGIN, 7: "x"}
 
 
