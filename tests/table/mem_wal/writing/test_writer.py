@@ -380,3 +380,17 @@ def test_a_stream_of_updates_is_the_last_value_of_each_key(tmp_path: Path) -> No
     assert steps.ours(uri) == known
     Dataset.open(uri).merge_mem_wal()
     assert steps.shown(lance.dataset(uri).to_table()) == known
+
+
+def test_conditions_find_the_same_rows_with_and_without_indexes(tmp_path: Path) -> None:
+    """Among newer rows, deleted ones, and nulls."""
+    uri, shard = str(tmp_path / "t.lance"), str(uuid.uuid4())
+    table = Dataset.write(uri, others.rows("int64", [*range(0, 60, 2)], 0)).create_scalar_index("w", "BTREE").initialize_mem_wal()
+    for tag in (1, 2, 3):
+        with table.mem_wal_writer(shard) as writer:
+            writer.put(others.rows("int64", [*range(tag, 60, 3)], tag))
+            writer.delete(pa.table({"id": [tag * 4, tag * 7]}))
+    for condition in ("w = 20", "w > 15", "w IS NULL", "w IN (3, 16, 33)", "NOT (w < 40)", "w = 16 OR v IS NULL", "w > 10 AND id < 30"):
+        found = [counted(table.scan(filter=condition, use_scalar_index=use).to_table()) for use in (True, False)]
+        assert found[0] == found[1], condition
+        assert found[0].total() == table.count_rows(condition)
