@@ -63,6 +63,7 @@ ROOMS = [
     "table/versions",
     "table/build",
     "table/manifest_store",
+    "index/fm",
     "index/minhash",
     "index/text/build",
     "index/text",

@@ -53,8 +53,9 @@ from lance_spark.table.mem_wal.writing.sstable import maintained, write_sstable
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, shard_now
 from lance_spark.table.write.conform import as_columns, check_fits, check_nulls, matched, of_declared_lengths
-from lance_spark.table.write.rules import Kind, rules_of
-from lance_spark.table.write.write import Data, as_reader
+from lance_spark.table.write.options import NO_OPTIONS
+from lance_spark.table.write.rules import Kind, Rules
+from lance_spark.table.write.write import Data, as_reader, rewrite_target
 
 _LOG = logging.getLogger(__name__)
 _KEPT_NUMBERS = 64
@@ -133,7 +134,7 @@ class ShardWriter:
         self._keys = _checked_keys(base)
         self._schema = base.manifest.schema
         self._entry_schema = entry_schema(self._schema, [f.name for f in self._keys])
-        self._rules = rules_of(self._schema, base.manifest.config)
+        self._rules = _checked_rules(base)
         self._indexes: list[IndexMetadata] = maintained(base, found.maintained)
         self._figures, self._said = Figures(), time.monotonic()
         self._lock = threading.RLock()
@@ -269,7 +270,7 @@ class ShardWriter:
         self._check_flushed()
         if self._rules.defaults:
             # Functions such as current_timestamp() have the time of the call.
-            self._rules = rules_of(self._schema, self._base.manifest.config)
+            self._rules = _checked_rules(self._base)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -542,6 +543,15 @@ def _checked_keys(base: Snapshot) -> tuple[Field, ...]:
         raise UnsupportedFeatureError(f"{base}: the field {nested[0]!r} of the primary key is inside of a struct, {what}")
     check_key_types(Schema(keys).to_arrow())
     return keys
+
+
+def _checked_rules(base: Snapshot) -> Rules:
+    """The rules of rows that are put. Raises UnsupportedFeatureError for those whose rows no merge of the log could write."""
+    rules = rewrite_target(base, NO_OPTIONS).rules
+    if always := [identity.column.name for identity in rules.generated.identities if identity.always]:
+        what = f"column {always[0]!r} is GENERATED ALWAYS AS IDENTITY, which a merge of the log could not assign"
+        raise UnsupportedFeatureError(f"{base}: {what}; append to the table")
+    return rules
 
 
 def _batches(data: Data, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
