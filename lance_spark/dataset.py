@@ -44,6 +44,9 @@ from lance_spark.table.maintenance.manifest_names import migrate_manifest_names
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
+from lance_spark.table.mem_wal.writing.configuration import configuration, initialize_log
+from lance_spark.table.mem_wal.writing.sharding import sharding_spec
+from lance_spark.table.mem_wal.writing.writer import ShardWriter
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.runner import Here
@@ -498,6 +501,51 @@ class Dataset(SearchMethods, IndexMethods):
         for _ in merge_log(self.snapshot, WriteOptions(commit_message=commit_message), Here()):
             pass
         return self._changed(reopened(self.snapshot))
+
+    def initialize_mem_wal(
+        self,
+        *,
+        maintained_indexes: Sequence[str] | None = None,
+        bucket_column: str | None = None,
+        num_buckets: int | None = None,
+        identity_column: str | None = None,
+        unsharded: bool = False,
+        **settings: Any,
+    ) -> Dataset:
+        """Give a table a write-ahead log, into which `mem_wal_writer` puts rows; see docs/mem-wal.md.
+
+        SSTables of the log have all indexes of the table, or those with the names `maintained_indexes`. Rows belong to shards by a hash
+        of `bucket_column` in `num_buckets`, by the values of `identity_column`, or to one shard (`unsharded`); without any of these,
+        each writer has a shard of its own choice. `settings` are those that all writers begin with, see `WriterSettings`. Raises
+        InvalidOperationError if the table has a log, and InvalidOptionError.
+        """
+        spec = sharding_spec(self.snapshot.manifest.schema, bucket_column, num_buckets, identity_column, unsharded)
+        return self._changed(initialize_log(self.snapshot, spec, maintained_indexes, settings))
+
+    def mem_wal_index_details(self) -> dict[str, Any] | None:
+        """The configuration of the write-ahead log, as pylance returns it; None if the table has no log."""
+        found = configuration(self.snapshot)
+        return None if found is None else found.as_dict()
+
+    def mem_wal_writer(self, shard_id: str, **settings: Any) -> ShardWriter:
+        """The writer of a shard of the write-ahead log, whose name is a UUID: other writers of the shard can write no more.
+
+        `settings` are those of `WriterSettings`, with pylance's names; None is the table's setting, or the default.
+
+        Examples:
+            >>> import uuid
+            >>> import pyarrow as pa
+            >>> key = {"lance-schema:unenforced-primary-key": "true"}
+            >>> schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=key), pa.field("v", pa.string())])
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2], "v": ["a", "b"]}, schema=schema))
+            >>> table = table.initialize_mem_wal()
+            >>> with table.mem_wal_writer(str(uuid.uuid4())) as writer:
+            ...     writer.put(pa.table({"id": [2, 3], "v": ["B", "c"]}))
+            ...     writer.delete(pa.table({"id": [1]}))
+            >>> sorted(table.to_table()["v"].to_pylist())
+            ['B', 'c']
+        """
+        return ShardWriter(self.snapshot, shard_id, settings)
 
     def migrate_manifest_paths_v2(self: Dataset | str | PathLike[str], storage_options: Mapping[str, str] | None = None) -> Dataset:
         """Give all manifests names of the V2 scheme, by which the latest version is found in one request of any store.

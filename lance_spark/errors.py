@@ -172,6 +172,12 @@ class CommitStateUnknownError(LanceError):
     """The outcome of the commit is unknown because the store does not respond: the version may or may not have been written."""
 
 
+class WriterFencedError(LanceError):
+    """A newer writer has claimed the shard of a write-ahead log: this one can append nothing more. What it put before is in the log."""
+
+    code = 14
+
+
 class StorageError(LanceError, OSError):
     """The store refused or failed: permissions, a full disk, a lost connection."""
 

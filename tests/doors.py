@@ -184,6 +184,15 @@ def _stream(place: Place, rows: pa.Table) -> Any:
     return stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
 
 
+def _streamed_into_log(place: Place, rows: pa.Table) -> None:
+    Dataset.open(place.uri).initialize_mem_wal()
+    shard = str(uuid.uuid4())
+    stream = _stream(place, rows).format("lance").option("putIntoLog", "true").option("logShard", shard)
+    stream.start(place.uri).awaitTermination()
+    Dataset.open(place.uri).mem_wal_writer(shard).close()
+    place.table.mergeMemWal()
+
+
 def _columns_from(table: str, verb: str, place: Place, rows: pa.Table) -> None:
     names = ", ".join(_values(rows).names)
     place.spark.sql(f"ALTER TABLE {table} {verb} COLUMNS {names} FROM {place.addressed(rows)}")
@@ -218,6 +227,22 @@ def _logged(place: Place, rows: pa.Table) -> None:
     table.initialize_mem_wal()
     with table.mem_wal_writer(str(uuid.uuid4())) as writer:
         writer.put(rows.cast(table.schema))
+
+
+def _put_into_log(place: Place, rows: pa.Table) -> None:
+    """Put the rows into a log by our writer, and merge it, which fails for no row that the log has."""
+    table = Dataset.open(place.uri).initialize_mem_wal()
+    with table.mem_wal_writer(str(uuid.uuid4())) as writer:
+        writer.put(rows)
+    table.merge_mem_wal()
+
+
+def _put_into_log_by_spark(place: Place, rows: pa.Table) -> None:
+    Dataset.open(place.uri).initialize_mem_wal()
+    shard = str(uuid.uuid4())
+    place.table.putRows(place.frame(rows), shard=shard)
+    Dataset.open(place.uri).mem_wal_writer(shard).close()
+    place.table.mergeMemWal()
 
 
 def _merged_log(place: Place, rows: pa.Table) -> None:
@@ -291,6 +316,9 @@ OF_PARTITIONS = {"check": "a namespace has no constraints", "generate": "a names
 LOGGED = dict.fromkeys(
     ("match", "default", "generate", "cast", "not null"), "pylance's writer of a log takes only rows that have the columns of the table"
 )
+PUT_INTO_LOG = dict.fromkeys(
+    ("a blob", "an identity", "a number of an identity"), "such columns cannot be in a write-ahead log, and are refused by its writer"
+)
 DECLARED_ONLY = dict.fromkeys(
     ("check", "generate", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
     "CREATE TABLE of the session catalog does not declare it",
@@ -331,6 +359,7 @@ DOORS: tuple[Door, ...] = (
         public=("Dataset.alter_columns",),
         without={"length": "the types of pyarrow have no lengths"},
     ),
+    Door("Dataset.mem_wal_writer", "inserted", _put_into_log, spark=False, public=("Dataset.mem_wal_writer",), without=PUT_INTO_LOG),
     Door("Dataset.merge_mem_wal", "inserted", _merged_log, spark=False, public=("Dataset.merge_mem_wal",), without=LOGGED),
     Door(
         "PartitionedNamespace.write append",
@@ -546,6 +575,7 @@ DOORS: tuple[Door, ...] = (
         overwrites=True,
         without=OF_ROWS,
     ),
+    Door("LanceTable.putRows", "inserted", _put_into_log_by_spark, public=("LanceTable.putRows",), without=PUT_INTO_LOG),
     Door("LanceTable.mergeMemWal", "inserted", _merged_log_by_spark, public=("LanceTable.mergeMemWal",), without=LOGGED),
     Door("convert", "created", _converted, without=NEW_BY_SPARK, public=("LanceTable.convert",)),
     Door(
@@ -749,6 +779,7 @@ DOORS: tuple[Door, ...] = (
         lambda p, rows: _stream(p, rows).toTable(p.in_catalog).awaitTermination(),
         public=("LanceStreamWriter",),
     ),
+    Door("writeStream into the log", "inserted", _streamed_into_log, public=("LogStreamWriter",), without=PUT_INTO_LOG),
     Door(
         "foreachBatch",
         "inserted",
@@ -769,6 +800,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
                         "last_change",
                         "list_indices",
                         "maintenance_report",
+                        "mem_wal_index_details",
                         "metadata_table",
                         "open",
                         "recall",
@@ -833,6 +865,8 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
             "Dataset.add_bases",
+            "Dataset.initialize_mem_wal",
+            "LanceTable.initializeMemWal",
             "Dataset.migrate_manifest_paths_v2",
             "LanceTable.addBases",
             "PartitionedNamespace.delete",

@@ -401,6 +401,13 @@ CASES = [
         lambda d: d.consumers.drop("stream"),
         lambda t: t.consumers.drop("stream"),
     ),
+    Case(
+        "initialize_mem_wal",
+        {"unsharded": True},
+        ("--unsharded",),
+        lambda d: d.initialize_mem_wal(unsharded=True),
+        lambda t: t.initializeMemWal(unsharded=True),
+    ),
     Case("merge_mem_wal", {}, (), lambda d: d.merge_mem_wal(), lambda t: t.mergeMemWal()),
     Case(
         "maintenance_report",

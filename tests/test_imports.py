@@ -50,6 +50,7 @@ ROOMS = [
     "table/feed",
     "table/changes/merge",
     "table/changes",
+    "table/mem_wal/writing",
     "table/indexes",
     "table/join",
     "table/search",

@@ -140,15 +140,19 @@ class LanceDataSource(Headed, DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of the batches of a stream; with `overwrite` (the output mode complete), each replaces the rows."""
         from lance_spark.spark.write.kinds import rows_of
+        from lance_spark.spark.write.log_stream import LogStreamWriter, check_log_options, log_target
         from lance_spark.spark.write.stream import LanceStreamWriter, stream_options
 
         options = _configured(stream_options(self.options), self.options)
+        check_log_options(options)
         if self._commits:
-            return LanceStreamWriter(None)
+            return LogStreamWriter(None) if options.putIntoLog else LanceStreamWriter(None)
         self._check_writable(options)
         if self._opened is not None:
             self._opened.table_for("; write the stream with foreachBatch")
         self._check_not_lost()
+        if options.putIntoLog:
+            return LogStreamWriter(log_target(self.opened().table_for("; use foreachBatch"), overwrite, options))
         return LanceStreamWriter(rows_of(self._opened, schema, overwrite, options, self._given))
 
     def _check_writable(self, options: SparkWriteOptions) -> None:

@@ -119,7 +119,8 @@ class RemoteFiles:
         return self.contents(folder)[0]
 
     def names(self, folder: str) -> Sequence[str]:
-        return [entry.name for entry in self.list(folder)]
+        files, folders = self.contents(folder)
+        return [*(entry.name for entry in files), *folders]
 
     def contents(self, folder: str) -> Contents:
         try:

@@ -32,6 +32,7 @@ from lance_spark.table.maintenance import cleanup
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import begin_write, discard, write, write_fragments
+from tests.table.mem_wal.writing.steps import write_steps
 
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
 SOURCE = pa.table({"a": pa.array([2, 12], pa.int64()), "s": ["changed", "inserted"]})
@@ -76,6 +77,7 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "create_vector_index": lambda uri: vectors_indexed(uri, Here()),
     "create_vector_index_meanwhile": lambda uri: vectors_indexed(uri, Meanwhile(uri)),
     "retrain_vector_index": lambda uri: Dataset.open(uri).optimize.optimize_indices(retrain=True),
+    "put_into_log": lambda uri: write_steps(uri, f"{os.path.dirname(uri)}/done-{os.path.basename(uri)}"),
     "copy_into": lambda uri: loaded(uri, FILES),
     "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }

@@ -81,6 +81,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "createIndex": lambda t, **n: t.createIndex("s", "BITMAP", **n),
     "dropIndex": lambda t, **n: t.dropIndex("v_idx", **n),
     "optimizeIndices": lambda t, **n: t.optimizeIndices(**n),
+    "initializeMemWal": lambda t, **n: t.initializeMemWal(**n),
 }
 WITHOUT_A_COMMIT = {"createBranch", "shallowClone", "deepClone", "vacuum"}
 """They change other tables, files or references, and no version."""

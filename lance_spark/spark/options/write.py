@@ -40,6 +40,31 @@ class SparkWriteOptions(Place):
         use=("stream",),
     )
     queryName: str | None = option(None, "text", "With `writeStream`: the name of the query.", use=("stream",))
+    putIntoLog: bool = option(
+        False,
+        "flag",
+        "With `writeStream`: put the rows into the table's [write-ahead log](mem-wal.md) instead of committing each batch.",
+        use=("stream",),
+    )
+    logShard: str | None = option(
+        None,
+        "text",
+        "With `putIntoLog`: the shard, a UUID, if the table's log has no sharding.",
+        use=("stream",),
+    )
+    logDeleted: str | None = option(
+        None,
+        "text",
+        "With `putIntoLog`: a column of booleans that is not in the table. Where it is true, the row with this primary key is deleted.",
+        use=("stream",),
+    )
+    logMergeEvery: int | None = option(
+        None,
+        "count",
+        "With `putIntoLog`: merge the log into the table when so many of its generations are not merged yet.",
+        least=1,
+        use=("stream",),
+    )
     write_mode: str | None = option(
         None,
         "word",

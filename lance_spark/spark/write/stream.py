@@ -26,7 +26,7 @@ from lance_spark.spark.write.writer import Batches, LanceWriter, Messages, TaskM
 QUERY_ID, EPOCH_ID = "lance.streaming.queryId", "lance.streaming.epochId"
 """What the JVM connector notes in the transaction of a batch, besides our numbers."""
 
-_LOCAL_QUERY_ID = "sql.streaming.queryId"
+LOCAL_QUERY_ID = "sql.streaming.queryId"
 """The property of a task with the id of the query in its checkpoint, which a restart keeps."""
 
 _LOG = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     def write(self, iterator: Batches) -> StreamMessage:
         """Write a task's rows."""
         context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(_LOCAL_QUERY_ID)
+        query = None if context is None else context.getLocalProperty(LOCAL_QUERY_ID)
         if not query:
             what = "the task does not know the id of its streaming query"
             raise LanceError(f"{what}; use foreachBatch with txnAppId and txnVersion")

@@ -70,12 +70,41 @@ def with_compacted(indexes: Indexes, compacted: Iterable[bytes], version: int) -
     return (*indexes[:place], changed, *indexes[place + 1 :])
 
 
+def with_catchup(before: Indexes, after: Indexes, fragments: Iterable[int]) -> Indexes:
+    """The indexes `after` a commit, whose log notes how far each index has caught up with what was merged into the table.
+
+    An index that covers all `fragments` of the version before has all rows that were merged there. Otherwise one that the commit has not
+    changed keeps its position, and any other has none: readers then look into SSTables. See `index_catchup` of the specification.
+    """
+    place = next((i for i, index in enumerate(after) if index.name == MEM_WAL), None)
+    known = next((index for index in before if index.name == MEM_WAL), None)
+    if place is None or known is None:
+        return after
+    live, own = BitMap(fragments), after[place]
+    old, new = (parse_message(pb.MemWalIndexDetails, i.details, f"the details of index {MEM_WAL!r}") for i in (known, own))
+    positions = {progress.index_name: progress.caught_up_generations for progress in old.index_catchup}
+    found = []
+    for name in dict.fromkeys(index.name for index in after if index.name not in SYSTEM_INDEXES):
+        segments, were = ([i for i in indexes if i.name == name] for indexes in (after, before))
+        covered = BitMap().union(*(fragments_of(i) or BitMap() for i in segments))
+        same = {(i.uuid, i.fragment_bitmap) for i in segments} == {(i.uuid, i.fragment_bitmap) for i in were}
+        caught_up = old.compacted_sstables if live and live <= covered else positions.get(name, ()) if same else ()
+        if caught_up:
+            found.append(pb.IndexCatchupProgress(index_name=name, caught_up_generations=caught_up))
+    if found == list(new.index_catchup):
+        return after
+    del new.index_catchup[:]
+    new.index_catchup.extend(found)
+    return (*after[:place], replace(own, details=new.SerializeToString(deterministic=True)), *after[place + 1 :])
+
+
 def with_new_log(indexes: Indexes) -> Indexes:
     """The indexes of a clone or branch: its write-ahead log is its own, of which nothing has been merged, as its shards are new."""
 
     def own(index: IndexMetadata) -> IndexMetadata:
         details = parse_message(pb.MemWalIndexDetails, index.details, f"the details of index {MEM_WAL!r}")
         del details.compacted_sstables[:]
+        del details.index_catchup[:]
         return replace(index, details=details.SerializeToString())
 
     return tuple(own(index) if index.name == MEM_WAL else index for index in indexes)

@@ -108,6 +108,9 @@ def build(
         max_fragment_id=highest if highest >= 0 else None,
         indexes=index_coverage.of_fields(new.indexes, new.schema),
     )
+    if current is not None and not isinstance(operation, Restore):
+        caught_up = index_coverage.with_catchup(indexes, new.indexes, current.lazy_fragments.ids.tolist())
+        new = replace(new, indexes=caught_up)
     new = with_mark(current, operation, new) if current is not None else new
     check_result(operation, current, new)
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))

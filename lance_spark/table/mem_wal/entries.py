@@ -7,6 +7,7 @@ new writer took over.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -20,10 +21,20 @@ from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import fields_with
 from lance_spark.table.scan.projection import projected
+from lance_spark.table.versions.write_ahead_log import generation_of
 
 TOMBSTONE = "_tombstone"
-_FIELD_ID = b"lance:field_id"
+FIELD_ID = b"lance:field_id"
+"""The metadata of a field in an entry: the id of the field in the table."""
 _CONNECTIONS = 8
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The rows of an entry as columns of the table and `_tombstone`, and the generation that it belongs to, if it notes one."""
+
+    batches: list[pa.RecordBatch]
+    generation: int | None
 
 
 @dataclass(frozen=True)
@@ -39,13 +50,17 @@ class Entries:
         """The same entries with other columns."""
         return replace(self, fields=fields)
 
+    def each(self) -> Iterator[Entry]:
+        """The entries in their order. Raises CorruptFileError, which names the entry, and MissingFileError."""
+        return map(self._read, self.paths)
+
     def newest(self) -> pa.RecordBatch:
         """The last row of each key, all rows without a key, with `fields` and with `_tombstone`.
 
         Raises CorruptFileError, which names the entry, and MissingFileError if the log was cleaned up meanwhile.
         """
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
-            batches = [batch for found in pool.map(self._read, self.paths) for batch in found]
+            batches = [batch for entry in pool.map(self._read, self.paths) for batch in entry.batches]
         rows = pa.Table.from_batches(batches, schema=self._schema)
         if self.keys:
             rows = rows.take(pa.array(last_of_each(rows.select(list(self.keys)))))
@@ -60,11 +75,11 @@ class Entries:
     def _schema(self) -> pa.Schema:
         return self.fields.to_arrow().append(pa.field(TOMBSTONE, pa.bool_()))
 
-    def _read(self, path: str) -> list[pa.RecordBatch]:
+    def _read(self, path: str) -> Entry:
         where = f"{self.store.uri}/{path}"
         try:
             with pa.ipc.open_stream(self.store.read(path)) as stream:
-                batches = list(stream)
+                batches, noted = list(stream), stream.schema.metadata or {}
             for batch in batches:
                 batch.validate(full=True)
         except FileNotFoundError as e:
@@ -72,7 +87,7 @@ class Entries:
         except (pa.ArrowException, OSError) as e:
             raise CorruptFileError(f"{where}: not a valid entry of a write-ahead log: {e}; mem_wal=base reads the table without it") from e
         try:
-            return [self._conformed(batch) for batch in batches if batch.num_columns]
+            return Entry([self._conformed(batch) for batch in batches if batch.num_columns], generation_of(noted))
         except (pa.ArrowException, CorruptFileError, UnicodeDecodeError) as e:
             raise CorruptFileError(f"{where}: the entry does not have the columns of the table: {e}") from e
 
@@ -104,7 +119,7 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _id(field: pa.Field) -> int:
-    text = (field.metadata or {}).get(_FIELD_ID, b"")
+    text = (field.metadata or {}).get(FIELD_ID, b"")
     # Ids have 32 bits.
     if not text.isdigit() or len(text) > 10:
         raise CorruptFileError(f"the column {field.name!r} has no field id")

@@ -36,6 +36,7 @@ _SHARDS_AT_OPEN = 16
 """Opening a table looks at so many shards: each takes a listing and two or three small reads."""
 _CONNECTIONS = 8
 _ENTRY = ".arrow"
+_STATE = ".binpb"
 _MOST_ENTRY_BYTES = 4096
 """An entry that only marks where a new writer took over has no columns; such entries have about 200 bytes."""
 _HEAD_BYTES = 64 << 10
@@ -99,7 +100,12 @@ def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
     """
     merged = _merged(snapshot)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), _names(snapshot)[:most]))
+        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), shard_names(snapshot.store)[:most]))
+
+
+def shard_now(store: Store, name: str) -> Shard:
+    """A shard now, with all of its SSTables. Raises CorruptFileError, and the store's errors."""
+    return _shard(store, name, 0)
 
 
 def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
@@ -112,12 +118,12 @@ def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
     known = shards_of(snapshot, most)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
         unread = sum(pool.map(lambda shard: shard.is_unread(snapshot.store), known))
-    return UnreadShards(unread, len(known), len(_names(snapshot)))
+    return UnreadShards(unread, len(known), len(shard_names(snapshot.store)))
 
 
-def _names(snapshot: Snapshot) -> list[str]:
+def shard_names(store: Store) -> list[str]:
     """The names of the shards, ascending."""
-    return sorted(name for name in snapshot.store.names(_FOLDER) if _is_shard(name))
+    return sorted(name for name in store.names(_FOLDER) if _is_shard(name))
 
 
 def _merged(snapshot: Snapshot) -> dict[str, int]:
@@ -155,23 +161,42 @@ def _reversed(number: int) -> str:
     return f"{number:0{_BITS}b}"[::-1]
 
 
+def state_path(shard: Shard, version: int) -> str:
+    """The path of a version of the shard's state, its manifest."""
+    return f"{shard.folder}/manifest/{_reversed(version)}{_STATE}"
+
+
+def latest_state(store: Store, shard: Shard) -> tuple[str, bytes] | None:
+    """The path and the content of the latest version of a shard's state; None if the shard is new."""
+    latest = max(_numbered(store, f"{shard.folder}/manifest", _STATE), default=None)
+    if latest is None:
+        return None
+    path = state_path(shard, latest)
+    return path, store.read(path)
+
+
+def positions(store: Store, shard: Shard) -> list[int]:
+    """The positions of all entries of a shard, ascending."""
+    return sorted(_numbered(store, f"{shard.folder}/wal", _ENTRY))
+
+
 def _shard(store: Store, name: str, merged: int) -> Shard:
     """A shard without the SSTables up to the generation that was `merged`."""
-    folder = f"{_FOLDER}/{name}"
-    latest = max((number for number in _numbered(store, f"{folder}/manifest", ".binpb")), default=None)
-    if latest is None:
-        return Shard(name, (), ())
-    path = f"{folder}/manifest/{_reversed(latest)}.binpb"
-    manifest = parse_message(pb.ShardManifest, store.read(path), f"{store.uri}/{path}")
+    new = Shard(name, (), ())
+    found = latest_state(store, new)
+    if found is None:
+        return new
+    path, content = found
+    manifest = parse_message(pb.ShardManifest, content, f"{store.uri}/{path}")
     sstables = sorted((table.generation, table.path) for table in manifest.sstables if table.generation > merged)
     for _, table in sstables:
         check_relative(table, "SSTable")
     first = manifest.replay_after_wal_entry_position + 1
-    entries = sorted(number for number in _numbered(store, f"{folder}/wal", _ENTRY) if number >= first)
+    entries = [position for position in positions(store, new) if position >= first]
     shard = Shard(name, tuple(sstables), tuple(entries))
-    for expected, found in enumerate(entries, first):
+    for expected, there in enumerate(entries, first):
         # A listing may have missed an entry that was written meanwhile.
-        if expected != found and not store.exists(shard.entry(expected)):
+        if expected != there and not store.exists(shard.entry(expected)):
             raise CorruptFileError(
                 f"{store.uri}/{shard.entry(expected)}: this entry of the write-ahead log is missing, but there are later ones"
             )
@@ -200,9 +225,20 @@ def _is_in(store: Store, path: str, current: int) -> bool:
     # The first generation is 1, and none is older.
     if current <= 1:
         return False
-    generation = _metadata(store, path).get(b"generation", b"")
+    generation = generation_of(_metadata(store, path))
+    return generation is not None and generation < current
+
+
+def generation_of(noted: Mapping[bytes, bytes]) -> int | None:
+    """The generation that an entry with this metadata belongs to; None if it does not say."""
+    text = noted.get(b"generation", b"")
     # More digits than a number of 64 bits has say nothing.
-    return len(generation) <= _MOST_DIGITS and generation.isdigit() and int(generation) < current
+    return int(text) if len(text) <= _MOST_DIGITS and text.isdigit() else None
+
+
+def noted_in(store: Store, path: str) -> Mapping[bytes, bytes]:
+    """What an entry notes about itself. Raises CorruptFileError."""
+    return _metadata(store, path)
 
 
 def _metadata(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes, bytes]:

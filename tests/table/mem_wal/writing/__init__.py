@@ -1,0 +1,1 @@
+"""The writer of the write-ahead log."""

@@ -1,0 +1,282 @@
+"""Writers that are killed, paused or cut off from the store: no row that was acknowledged is lost, none is there twice."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import lance
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidOperationError,
+    LanceError,
+    StorageError,
+    WriterFencedError,
+)
+from lance_spark.storage.local import Files, LocalFiles
+from lance_spark.storage.store import Store
+from lance_spark.table.mem_wal.writing.writer import ShardWriter
+from lance_spark.table.versions.snapshot import open_snapshot
+from tests.sample import others_slow
+from tests.table.faults import FaultyFiles, FaultyStore
+from tests.table.interleaving import InterruptedFiles, InterruptedStore
+from tests.table.mem_wal.writing import steps
+from tests.table.mem_wal.writing.steps import SHARD, SMALL, STEPS
+from tests.table.test_crash import crashed
+
+PAUSED = """
+import os, signal, sys
+from tests.table.mem_wal.writing import steps
+{library}
+writer = table.mem_wal_writer(steps.SHARD)
+steps.run(writer, steps.STEPS[0])
+os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    steps.run(writer, ("put", [100], "stale"))
+except Exception as e:
+    print(type(e).__name__, e)
+    sys.exit(3)
+"""
+LIBRARIES = {
+    "ours": "from lance_spark import Dataset; table = Dataset.open(sys.argv[1])",
+    "pylance": "import lance; table = lance.dataset(sys.argv[1])",
+}
+
+
+def may_be(done: int) -> list[steps.Values]:
+    """The rows after so many steps that were acknowledged: the next one may be there, too."""
+    return [steps.after(STEPS[:number]) for number in (done, done + 1)]
+
+
+def test_a_killed_writer_keeps_what_it_has_acknowledged(tmp_path: Path) -> None:
+    check_killed(tmp_path, 45, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1, 7))
+def test_a_writer_that_is_killed_at_any_call_keeps_what_it_has_acknowledged(first: int, tmp_path: Path) -> None:
+    check_killed(tmp_path, 6, first)
+
+
+def check_killed(folder: Path, step: int, first: int) -> None:
+    template = steps.made(str(folder / "template"))
+    places = crashed("put_into_log", template, folder, step, first)
+    counts = []
+    for place in places:
+        acknowledged = Path(place).parent / f"done-{Path(place).name}"
+        done = acknowledged.stat().st_size if acknowledged.exists() else 0
+        counts.append(done)
+        found = steps.ours(place)
+        assert found in may_be(done), place
+        report = Dataset.open(place).verify()
+        assert report.problems == ()
+        if len(counts) % 2:
+            assert steps.of_pylance(place) == found, "pylance replays what is there"
+        with Dataset.open(place).mem_wal_writer(SHARD, **SMALL) as writer:
+            for late in STEPS[done:]:
+                steps.run(writer, late)
+        assert steps.ours(place) == steps.of_sstables(place) == steps.after(STEPS)
+        Dataset.open(place).merge_mem_wal()
+        assert steps.shown(lance.dataset(place).to_table()) == steps.after(STEPS)
+    assert counts[-1] == len(STEPS)
+    assert counts == sorted(counts)
+    assert min(counts) == 0
+
+
+@pytest.mark.parametrize(("stale", "newer"), others_slow([*itertools.product(LIBRARIES, repeat=2)], [("ours", "pylance")]))
+def test_a_paused_writer_that_wakes_up_after_another_took_over_writes_nothing(stale: str, newer: str, tmp_path: Path) -> None:
+    uri = steps.made(str(tmp_path / "t.lance"))
+    command = [sys.executable, "-c", PAUSED.format(library=LIBRARIES[stale]), uri]
+    root = Path(__file__).parents[4]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        os.waitpid(process.pid, os.WUNTRACED)
+        dataset: Any = Dataset.open(uri) if newer == "ours" else lance.dataset(uri)
+        writer = dataset.mem_wal_writer(SHARD)
+        steps.run(writer, STEPS[1])
+        process.send_signal(signal.SIGCONT)
+        said, _ = process.communicate()
+    assert process.returncode == 3, said
+    assert "WriterFencedError" in said if stale == "ours" else "fenced" in said
+    steps.run(writer, STEPS[2])
+    assert steps.ours(uri) == steps.after(STEPS[:3])
+    writer.close()
+    assert steps.ours(uri) == steps.of_sstables(uri) == steps.after(STEPS[:3])
+
+
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 17])
+def test_a_writer_that_is_overtaken_between_any_two_calls_keeps_what_it_has_acknowledged(step: int, tmp_path: Path) -> None:
+    for at in itertools.count(1, step):
+        if not overtaken(steps.made(str(tmp_path / f"{at}.lance")), at):
+            break
+    assert at > 100
+
+
+def overtaken(uri: str, at: int) -> bool:
+    """Another writer takes over before a call of ours, puts a row, and closes. Returns False if there were not so many calls."""
+
+    def take_over() -> None:
+        with Dataset.open(uri).mem_wal_writer(SHARD) as other:
+            other.put(steps.values([50], "other"))
+
+    files = InterruptedFiles(at, take_over)
+    snapshot = replace(open_snapshot(Store(uri)), store=InterruptedStore(uri, files))
+    done = 0
+    with contextlib.suppress(WriterFencedError, CommitConflictError), ShardWriter(snapshot, SHARD, SMALL) as writer:
+        for step in STEPS:
+            steps.run(writer, step)
+            done += 1
+    if not files.reached:
+        return False
+    expected = [{**rows, 50: "other"} for rows in may_be(done)]
+    assert steps.ours(uri) in expected, at
+    assert steps.of_pylance(uri) in expected, at
+    return True
+
+
+@pytest.mark.parametrize(
+    ("chance", "seed"), others_slow([(c, s) for c in (0.03, 0.06, 0.1) for s in range(30)], [(0.03, 1), (0.06, 3), (0.1, 2)])
+)
+def test_rows_that_are_acknowledged_over_a_bad_connection_are_there(chance: float, seed: int, tmp_path: Path) -> None:
+    """A writer whose outcome is unknown is given up; the next one does the step again."""
+    uri = steps.made(str(tmp_path / "t.lance"))
+    files = FaultyFiles(seed, chance)
+    snapshot = replace(open_snapshot(Store(uri)), store=FaultyStore(uri, files))
+    writer: ShardWriter | None = None
+    done = 0
+    while done < len(STEPS):
+        try:
+            writer = writer or ShardWriter(snapshot, SHARD, SMALL)
+            steps.run(writer, STEPS[done])
+        except CommitStateUnknownError:
+            with contextlib.suppress(LanceError), writer or contextlib.nullcontext():
+                writer = None
+        except LanceError:
+            continue  # nothing of the step is there, or the shard was not claimed
+        else:
+            done += 1
+            assert steps.ours(uri) == steps.after(STEPS[:done])
+    files.arrive()
+    assert steps.ours(uri) == steps.of_pylance(uri) == steps.after(STEPS)
+    assert steps.of_sstables(uri) == steps.after(STEPS)
+
+
+class FullDisk(LocalFiles):
+    """Local files, which can be written only while the disk `has_room`."""
+
+    has_room = True
+
+    def _check_room(self) -> None:
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
+        self._check_room()
+        super().put(path, data, durable)
+
+    def put_if_absent(self, path: str, data: bytes, sync_name: bool = True) -> None:
+        self._check_room()
+        super().put_if_absent(path, data, sync_name)
+
+    @contextlib.contextmanager
+    def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
+        with super().create(path, sync_name) as out:
+            self._check_room()
+            yield out
+
+
+class StoreOnFullDisk(Store):
+    """A store of such files."""
+
+    __slots__ = ("files",)
+
+    def __init__(self, uri: str, files: FullDisk) -> None:
+        super().__init__(uri)
+        self.files = files
+
+    def at(self, uri: str, base_id: int | None = None) -> Store:
+        return StoreOnFullDisk(uri, self.files)
+
+    def _files(self) -> Files:
+        return self.files
+
+
+def test_a_full_disk_loses_nothing_and_the_writer_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    uri = steps.made(str(tmp_path / "t.lance"))
+    files = FullDisk()
+    writer = ShardWriter(replace(open_snapshot(Store(uri)), store=StoreOnFullDisk(uri, files)), SHARD, SMALL)
+    steps.run(writer, STEPS[0])
+    files.has_room = False
+    with pytest.raises(StorageError, match="full"):
+        steps.run(writer, STEPS[1])
+    assert steps.ours(uri) == steps.after(STEPS[:1])
+    with pytest.raises(StorageError, match="full"):
+        writer.close()
+    assert steps.ours(uri) == steps.after(STEPS[:1])
+    files.has_room = True
+    assert steps.of_pylance(uri) == steps.after(STEPS[:1]), "the next writer flushes what this one could not"
+    with pytest.raises(InvalidOperationError, match="closed"):
+        steps.run(writer, STEPS[1])
+
+
+def test_a_flush_that_fails_is_tried_again_and_refuses_rows_until_then(tmp_path: Path) -> None:
+    uri = steps.made(str(tmp_path / "t.lance"))
+    files = FullDisk()
+    writer = ShardWriter(replace(open_snapshot(Store(uri)), store=StoreOnFullDisk(uri, files)), SHARD, {"max_memtable_rows": 3})
+    entered, created = threading.Event(), files.create
+
+    @contextlib.contextmanager
+    def full(path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
+        entered.set()
+        with created(path, sync_name):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    files.create = full  # type: ignore[method-assign]
+    steps.run(writer, STEPS[0])  # which fills a generation
+    assert entered.wait(60)
+    put_again = itertools.repeat(("put", [1], "a"))  # which does not change what is there
+    with pytest.raises(StorageError, match="full"):
+        deque(map(functools.partial(steps.run, writer), put_again), 0)
+    files.create = created  # type: ignore[method-assign]
+    while writer.stats()["memtable_flush_count"] == 0:
+        with contextlib.suppress(StorageError):
+            steps.run(writer, ("put", [1], "a"))
+    assert writer.stats()["memtable_flush_failures"] > 0
+    writer.close()
+    assert steps.ours(uri) == steps.of_sstables(uri) == steps.after(STEPS[:1])
+
+
+def test_the_log_is_written_on_s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "DEFAULT_REGION": "us-east-1"}
+    for name, value in {**keys, "ENDPOINT": s3_server, "ENDPOINT_URL": s3_server, "ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    uri = f"s3://tables/{uuid.uuid4().hex}"
+    Dataset.write(uri, steps.values([1, 2], "x")).initialize_mem_wal()
+    first = Dataset.open(uri).mem_wal_writer(SHARD)
+    first.put(steps.values([2, 3], "y"))
+    writer = lance.dataset(uri).mem_wal_writer(SHARD)
+    with pytest.raises(WriterFencedError):
+        first.put(steps.values([2, 3], "z"))
+    writer.put(steps.values([4], "theirs"))
+    with Dataset.open(uri).mem_wal_writer(SHARD, **SMALL) as last:
+        last.put(steps.values([5, 6, 7, 8], "w"))
+        assert steps.ours(uri) == {1: "x", 2: "y", 3: "y", 4: "theirs"} | dict.fromkeys([5, 6, 7, 8], "w")
+    Dataset.open(uri).merge_mem_wal()
+    assert steps.shown(lance.dataset(uri).to_table()) == steps.ours(uri)
