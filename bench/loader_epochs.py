@@ -86,7 +86,8 @@ def pylance_rows(folder: Path, workers: int) -> Batches:
 def _spawning(dataset: Any, workers: int, batch_size: int | None, **options: Any) -> Batches:
     if workers:
         options["multiprocessing_context"] = "spawn"
-    return DataLoader(dataset, batch_size, num_workers=workers, **options)
+    batches: Batches = DataLoader(dataset, batch_size, num_workers=workers, **options)
+    return batches
 
 
 def parquet(folder: Path, workers: int) -> Batches:
@@ -95,7 +96,8 @@ def parquet(folder: Path, workers: int) -> Batches:
     files = sorted(map(str, folder.glob("*.parquet")))
     stream = datasets.load_dataset("parquet", data_files=files, split="train", streaming=True, columns=["image"])
     mixed = stream.shuffle(seed=SEED, buffer_size=BUFFER)
-    return DataLoader(mixed, BATCH, num_workers=workers, collate_fn=of_samples)
+    batches: Batches = DataLoader(mixed, BATCH, num_workers=workers, collate_fn=of_samples)
+    return batches
 
 
 def mosaic(folder: Path, workers: int) -> Batches:
@@ -103,7 +105,8 @@ def mosaic(folder: Path, workers: int) -> Batches:
     dataset = _streaming().StreamingDataset(
         local=str(folder / "shards"), shuffle=True, shuffle_seed=SEED, batch_size=BATCH, num_canonical_nodes=1
     )
-    return DataLoader(dataset, BATCH, num_workers=workers, collate_fn=of_samples)
+    batches: Batches = DataLoader(dataset, BATCH, num_workers=workers, collate_fn=of_samples)
+    return batches
 
 
 CONTESTANTS: dict[str, Callable[[Path, int], Batches]] = {
