@@ -42,7 +42,7 @@ from lance_spark.table.compaction import clustered
 from lance_spark.table.write.properties import KNOWN
 from tests.spark.processes import ROOT, START, run
 
-DIGEST = "5d10c7c0845a6ae2"
+DIGEST = "c1c2803aad1c3213"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
 
 NAMES = {
