@@ -1,7 +1,7 @@
 """Forks the workers of Spark, as pyspark.daemon does, but from a process that has imported what scans need.
 
-These imports take longer than many tasks, and Spark ends workers that have nothing to do for a minute. Scans that hand over columns use
-this daemon by themselves (PythonBatches.java); with the setting spark.python.daemon.module, all workers of a session do.
+These imports take longer than many tasks, and Spark ends workers that have nothing to do for a minute. Scans and writes use this daemon by
+themselves (PythonTask.java); with the setting spark.python.daemon.module, all workers of a session do.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ def context_loader(spark: SparkSession) -> Any:
 
 
 FEATURES = list(features())
+UNTESTED = ("features.txt", "\nbuild ", "\n# ")
+"""The file in which no build of Spark is known, and what to replace in it."""
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,18 @@ def lists(spark: SparkSession) -> Any:
 
 
 def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, lists: Any) -> None:
-    assert list(lists.names()) == FEATURES
     assert {name for name in FEATURES if lists.missing(name, context_loader(spark))} == set(absent())
+
+
+def test_builds_that_were_tested_are_known_by_their_revisions(spark: SparkSession, lists: Any) -> None:
+    """So a new version of Spark has lines of its own, or none and is looked at entry by entry. A vendor's build of the same version is."""
+    builds = dict(line.split(" ")[1:] for line in text().splitlines() if line.startswith("build "))
+    assert {version.rpartition(".")[0] for version in builds} == {"4.0", "4.1", "4.2", "4.3"}
+    info = context_loader(spark).getResourceAsStream("spark-version-info.properties")
+    running = dict(line.split("=", 1) for line in bytes(info.readAllBytes()).decode().splitlines() if "=" in line)
+    if running["version"] in builds:
+        assert builds[running["version"]] == running["revision"]
+    assert lists.lacking(" ".join(absent()), context_loader(spark)) == ""
 
 
 def test_no_class_is_named_in_a_string() -> None:
@@ -103,7 +115,7 @@ def test_with_missing_internals_queries_run_and_a_warning_names_them(tmp_path: P
     Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
     java = tmp_path / "lance_spark" / "spark" / "jvm"
-    for name, before, after in ((file, old, new), ("features.txt", "capabilities/0", "gone/0")):
+    for name, before, after in ((file, old, new), ("features.txt", "capabilities/0", "gone/0"), UNTESTED):
         (source,) = java.rglob(name)
         text = source.read_text()
         assert before in text
@@ -165,7 +177,7 @@ probe("catalog", lambda: lance_spark.catalog(spark, "here", root=sys.argv[2]) or
 def test_a_renamed_member_costs_one_feature(tmp_path: Path, uri: str, listed: str, file: str, used: str, lost: set[str]) -> None:
     Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
-    for name, before, after in (("features.txt", listed, re.sub(r"/\d$", "/9", listed)), (f"{file}.java", used, f"gone.{used}")):
+    for name, before, after in (("features.txt", listed, re.sub(r"/\d$", "/9", listed)), (f"{file}.java", used, f"gone.{used}"), UNTESTED):
         (source,) = (tmp_path / "lance_spark" / "spark" / "jvm").rglob(name)
         assert before in source.read_text()
         source.write_text(source.read_text().replace(before, after))

@@ -45,6 +45,56 @@ print("the workers are kept")
     assert "the workers are kept" in run(START + script, stored)
 
 
+OWN_DAEMON = "import runpy\nrunpy.run_module('pyspark.daemon', run_name='__main__', alter_sys=True)\n"
+WORK = {
+    "columns": "assert len(table.where('id > 40').collect()) == 959",
+    "rows": """
+spark.conf.set("spark.lance.columnar", "false")
+frame = table.where("id > 40")
+assert "Columnar: false" in frame._jdf.queryExecution().toString()
+assert {(row.id, row.s) for row in frame.collect()} == {(i, str(i)) for i in range(41, 1000)}
+assert len(frame.selectExpr("rand() AS r").collect()) == 959
+assert len(table.limit(7).collect()) == 7
+spark.conf.unset("spark.lance.columnar")
+""",
+    "a write": """
+table.coalesce(1).write.format("lance").mode("append").save(sys.argv[1] + "-written")
+assert spark.read.format("lance").load(sys.argv[1] + "-written").count() == 1000
+""",
+    "another function": """
+def doubled(batches):
+    for batch in batches:
+        yield pyarrow.record_batch([pyarrow.compute.multiply(batch["id"], 2)], ["id"])
+assert [row.id for row in spark.range(3).mapInArrow(doubled, "id long").collect()] == [0, 2, 4]
+""",
+}
+
+
+@pytest.mark.parametrize("work", ["rows", "a write", pytest.param("columns", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["Spark's daemon", "the user's daemon"])
+def test_scans_and_writes_have_this_daemon_unless_the_user_has_chosen_one(stored: str, tmp_path: Path, work: str, own: bool) -> None:
+    """Other functions keep that of the session."""
+    (tmp_path / "own_daemon.py").write_text(OWN_DAEMON)
+    chosen = '.config("spark.python.daemon.module", "own_daemon")' if own else ""
+    script = f"""
+import os
+import pyarrow, pyarrow.compute
+from tests.spark.processes import processes
+os.environ["PYTHONPATH"] += os.pathsep + sys.argv[2]
+spark = builder{chosen}.master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+table = spark.read.format("lance").load(sys.argv[1])
+{WORK[work]}
+def runs(daemon):  # this process has the name in its command, too
+    return bool(processes("-m " + daemon))
+ours = runs("{DAEMON}")
+{WORK["another function"]}
+print("ours, the session's:", ours, runs("{"own_daemon" if own else "pyspark.daemon"}"))
+"""
+    out = run(START + script, stored, str(tmp_path))
+    assert f"ours, the session's: {not own} True" in out
+
+
 def test_the_process_that_commits_reads_no_archives_again_and_its_modules_are_no_garbage(stored: str, tmp_path: Path) -> None:
     archive, writer = tmp_path / "packages.zip", tmp_path / "writer.pickle"
     with zipfile.ZipFile(archive, "w") as packages:

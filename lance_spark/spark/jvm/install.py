@@ -263,7 +263,7 @@ def _has_unknown_features(gateway: Any, context: Any, jar: Path) -> bool:
     places = gateway.new_array(gateway.jvm.java.net.URL, 1)
     places[0] = _url(gateway, jar)
     features = _made(gateway, gateway.jvm.java.net.URLClassLoader(places, context), _FEATURES)
-    return any(features.missing(name, context) for name in features.names() if name not in absent())
+    return bool(features.lacking(" ".join(absent()), context))
 
 
 def _parts(gateway: Any, context: Any) -> Iterator[bytes]:
@@ -279,11 +279,10 @@ def _compile_known(gateway: Any, context: Any) -> Any:
     try:
         return _compile(gateway, context, sources(absent()))
     except Py4JJavaError:
-        features = _features(gateway, context)
-        unknown = [name for name in features.names() if features.missing(name, context)]
+        unknown = _features(gateway, context).lacking(" ".join(absent()), context).split()
         if not unknown or "scan" in unknown:
             raise
-        return _compile(gateway, context, sources(unknown))
+        return _compile(gateway, context, sources([*absent(), *unknown]))
 
 
 def _features(gateway: Any, context: Any) -> Any:

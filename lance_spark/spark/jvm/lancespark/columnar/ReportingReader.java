@@ -1,36 +1,64 @@
 package lancespark.columnar;
 
-import java.io.IOException;
+import java.util.Collections;
+import java.util.Iterator;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 
-/** The rows of one partition from Spark's own reader, and the report of its worker. */
+/** The rows of one partition, as Spark's own reader gives them, and the report of the worker. */
 final class ReportingReader implements PartitionReader, TaskCompletionListener {
-  private final PartitionReader inner;
+  private final PythonBatches worker;
   private final WorkerReport report;
+  private final int columns;
+  private Iterator rows = Collections.emptyIterator();
+  private Object row;
 
   /** Listeners run in reverse order, so this one runs before that of the runner, which stops the worker. */
-  ReportingReader(PartitionReader inner, WorkerReport report) {
-    this.inner = inner;
+  ReportingReader(PythonBatches worker, int columns, WorkerReport report) throws Exception {
+    this.worker = worker;
+    this.columns = columns;
     this.report = report;
-    TaskContext.get().addTaskCompletionListener((TaskCompletionListener) this);
+    TaskContext task = TaskContext.get();
+    worker.start(task);
+    task.addTaskCompletionListener((TaskCompletionListener) this);
   }
 
-  public boolean next() throws IOException { return inner.next(); }
-
-  public Object get() {
+  public boolean next() {
+    while (!rows.hasNext()) {
+      if (!worker.hasNext()) return false;
+      rows = rows(worker.next());
+    }
+    row = rows.next();
     report.count(1);
-    return inner.get();
+    return true;
   }
 
-  public CustomTaskMetric[] currentMetricsValues() { return report.with(inner.currentMetricsValues()); }
-  public void close() throws IOException { inner.close(); }
+  private Iterator rows(ColumnarBatch received) {
+    ColumnVector[] vectors = new ColumnVector[columns];
+    for (int i = 0; i < columns; i++) vectors[i] = ((ArrowColumnVector) received.column(0)).getChild(i);
+    return new ColumnarBatch(vectors, received.numRows()).rowIterator();
+  }
+
+  public Object get() { return row; }
+
+  public CustomTaskMetric[] currentMetricsValues() {
+    try {
+      return report.with(worker.metrics());
+    } catch (Exception e) {
+      return new CustomTaskMetric[0];
+    }
+  }
+
+  public void close() {}
 
   public void onTaskCompletion(TaskContext task) {
     try {
-      if (report.isDue(task)) inner.next();
+      if (report.isDue(task)) worker.hasNext();
     } catch (Exception e) {
       // The task has its rows; only its metrics are missing.
     }

@@ -10,7 +10,7 @@ class Feature {
   final String name;
   /** What features.txt says of it. */
   String lost = "", plugin = null;
-  private String needs = "";
+  private String needs = "", since = "0.0";
   /** Each has a class and the members in use. */
   private final List used = new ArrayList();
   private List missing = null;
@@ -23,6 +23,7 @@ class Feature {
     if (key.equals("lost")) lost = value;
     if (key.equals("plugin")) plugin = value;
     if (key.equals("needs")) needs = value;
+    if (key.equals("since")) since = value;
     if (key.equals("named") || key.equals("uses")) used.add(value.split(" "));
   }
 
@@ -79,13 +80,19 @@ class Feature {
     }
   }
 
+  /** True if a version of Spark, such as 4.3.0, should have what this feature uses. */
+  boolean isIn(String version) {
+    String[] first = since.split("\\."), given = version.split("\\.");
+    int major = Integer.compare(Integer.parseInt(given[0]), Integer.parseInt(first[0]));
+    return major != 0 ? major > 0 : Integer.parseInt(given[1]) >= Integer.parseInt(first[1]);
+  }
+
   synchronized boolean isKnown() {
     if (known == null) {
-      String complaint = Features.complaint(name);
-      known = Boolean.valueOf(complaint.isEmpty());
+      known = Boolean.valueOf(Features.isThere(this, Feature.class.getClassLoader()));
       // Without scans nothing else is there.
       boolean isTold = !name.equals("scan") && !Features.areKnown("scan");
-      if (!known.booleanValue() && !isTold && !lost.isEmpty()) LoggerFactory.getLogger("lance_spark").warn(lost + ": " + complaint);
+      if (!known.booleanValue() && !isTold && !lost.isEmpty()) LoggerFactory.getLogger("lance_spark").warn(lost + ": " + Features.complaint(name));
     }
     return known.booleanValue();
   }

@@ -1,5 +1,7 @@
 package lancespark.core;
 
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.*;
 
 /**
@@ -8,11 +10,18 @@ import java.util.*;
  * Another version of Spark may change any of them. Therefore they are checked in the running Spark before a plan is changed. What one feature
  * uses costs that feature only: its sources are not compiled, and no others refer to them but by its plugin. This class refers to Spark's classes
  * only by name, so it loads in every version.
+ *
+ * To look at each entry takes a third of the time in which a session is prepared. So the public builds of Spark with which the package was tested
+ * are known by their revisions: they lack only the features of newer versions.
  */
 public class Features {
   /** The versions of Spark that contain everything in the list. */
   public static final String VERSIONS = "4.0, 4.1, 4.2 and 4.3";
   private static final Map FEATURES = new LinkedHashMap();
+  /** The revisions of the builds that were tested. */
+  private static final Set TESTED = new HashSet();
+  /** Spark's own file about its build. */
+  private static final String BUILD = "spark-version-info.properties";
 
   static {
     String[] lines = FeatureLines.ALL;
@@ -21,7 +30,8 @@ public class Features {
       int space = lines[i].indexOf(' ');
       if (space < 0 || lines[i].startsWith("#")) continue;
       String key = lines[i].substring(0, space), value = lines[i].substring(space + 1);
-      if (key.equals("feature")) FEATURES.put(value, last = new Feature(value));
+      if (key.equals("build")) TESTED.add(value.substring(value.indexOf(' ') + 1));
+      else if (key.equals("feature")) FEATURES.put(value, last = new Feature(value));
       else last.say(key, value);
     }
   }
@@ -33,8 +43,40 @@ public class Features {
   /** All features, in the order of features.txt. */
   static Collection all() { return FEATURES.values(); }
 
-  /** The names of the features. */
-  public List names() { return new ArrayList(FEATURES.keySet()); }
+  /** The features, except `expected`, for which the Spark of `loader` lacks something. Names are separated by spaces. */
+  public String lacking(String expected, ClassLoader loader) {
+    List out = new ArrayList(), known = Arrays.asList(expected.split(" "));
+    Iterator names = isTested(build(loader)) ? Collections.emptyIterator() : FEATURES.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      if (!known.contains(name) && !missing(name, loader).isEmpty()) out.add(name);
+    }
+    return String.join(" ", (String[]) out.toArray(new String[0]));
+  }
+
+  /** True if the Spark of `loader` has all that a feature uses. */
+  static boolean isThere(Feature feature, ClassLoader loader) {
+    Properties build = build(loader);
+    if (!isTested(build)) return new Features().missing(feature.name, loader).isEmpty();
+    Iterator needed = feature.needed().iterator();
+    while (needed.hasNext()) if (!((Feature) needed.next()).isIn(build.getProperty("version"))) return false;
+    return true;
+  }
+
+  private static boolean isTested(Properties build) { return TESTED.contains(build.getProperty("revision")); }
+
+  private static Properties build(ClassLoader loader) {
+    Properties found = new Properties();
+    InputStream file = loader.getResourceAsStream(BUILD);
+    if (file == null) return found;
+    try {
+      found.load(file);
+      file.close();
+    } catch (IOException cannotBeRead) {
+      found.clear();
+    }
+    return found;
+  }
 
   /** The entries of a feature and of those that it needs that are missing in the Spark of `loader`, which is the same one for each call. */
   public List missing(String feature, ClassLoader loader) {
