@@ -26,6 +26,7 @@ from lance_spark import errors
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.metadata.row_columns import RESERVED
+from lance_spark.options.field import options_of
 from lance_spark.predicate.text_match import TEXT_FUNCTIONS
 from lance_spark.spark import protocol
 from lance_spark.spark.catalog import definition, source
@@ -33,7 +34,7 @@ from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.columns.types import FIXED_SIZE
 from lance_spark.spark.jvm.features import sources
 from lance_spark.spark.options.known import parse_options
-from lance_spark.spark.options.read import ReadOptions
+from lance_spark.spark.options.read import VERSIONS, ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Instructions, Message, Task
 from lance_spark.spark.read.kind import Abilities
@@ -42,8 +43,11 @@ from lance_spark.table.compaction import clustered
 from lance_spark.table.write.properties import KNOWN
 from tests.spark.processes import ROOT, START, run
 
-DIGEST = "5d10c7c0845a6ae2"
+DIGEST = "2d6eff23e92d051f"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
+
+LOADED = ("versionAsOf", "timestampAsOf")
+"""The options of Spark's own that choose a version: it loads a table of a catalog by them."""
 
 NAMES = {
     "CATALOG_MODULE": CatalogSource.__module__,
@@ -58,6 +62,8 @@ NAMES = {
     "CONSTRAINT": CONSTRAINT,
     "PRIMARY_KEY": definition._KEY,
     "WRITTEN": "lance_spark.written",
+    "VERSION_OPTIONS": " ".join(name for o in VERSIONS for name in options_of(ReadOptions)[o].names if name not in LOADED),
+    "LOADED_OPTIONS": " ".join(LOADED),
     "CHANGE_FEED": "readChangeFeed",
     "OVERWRITE_SCHEMA": "overwriteSchema",
     "OVERWRITE_MODE": "partitionOverwriteMode",
