@@ -105,6 +105,8 @@ CHANGES: dict[str, Step] = {
     "comment on a column": "ALTER TABLE {t} ALTER COLUMN y COMMENT 'why'",
     "type": "ALTER TABLE {t} ALTER COLUMN n TYPE BIGINT",
     "collation": "ALTER TABLE {t} ALTER COLUMN c TYPE STRING COLLATE UNICODE_CI",
+    "no collation": "ALTER TABLE {t} ALTER COLUMN c TYPE STRING",
+    "describe without a collation": "DESCRIBE {t}",
     "narrower type": "ALTER TABLE {t} ALTER COLUMN n TYPE INT",
     "not null": "ALTER TABLE {t} ALTER COLUMN id SET NOT NULL",
     "drop columns": "ALTER TABLE {t} DROP COLUMNS (s, y)",
