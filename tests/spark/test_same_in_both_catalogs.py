@@ -140,6 +140,19 @@ CHANGES: dict[str, Step] = {
 }
 """Of a table that has versions."""
 
+
+def _inserted_with_a_new_column(spark: SparkSession, t: str) -> None:
+    _rows(spark, 7).write.format("lance").saveAsTable(f"{t}_i")
+    _rows(spark, 7, "id INT, c STRING, n INT, w INT").write.option("mergeSchema", True).insertInto(f"{t}_i")
+
+
+def _counted_in_the_cache(spark: SparkSession, t: str) -> int:
+    spark.catalog.cacheTable(t)
+    count = spark.table(t).count()
+    spark.catalog.uncacheTable(t)
+    return count
+
+
 WRITERS: dict[str, Step] = {
     "saveAsTable": lambda spark, t: _rows(spark, 1).write.format("lance").saveAsTable(t),
     "saveAsTable again": lambda spark, t: _rows(spark, 1).write.format("lance").saveAsTable(t),
@@ -158,10 +171,7 @@ WRITERS: dict[str, Step] = {
     "saveAsTable partitionBy": lambda spark, t: _rows(spark, 1).write.format("lance").partitionBy("id").saveAsTable(f"{t}_p"),
     "saveAsTable bucketBy": lambda spark, t: _rows(spark, 1).write.format("lance").bucketBy(2, "id").saveAsTable(f"{t}_p"),
     "insertInto": lambda spark, t: _rows(spark, 6).write.insertInto(t),
-    "insertInto mergeSchema": lambda spark, t: (
-        _rows(spark, 7).write.format("lance").saveAsTable(f"{t}_i"),
-        _rows(spark, 7, "id INT, c STRING, n INT, w INT").write.option("mergeSchema", True).insertInto(f"{t}_i"),
-    ),
+    "insertInto mergeSchema": _inserted_with_a_new_column,
     "insertInto of the format mergeSchema": lambda spark, t: (
         _rows(spark, 7, "id INT, c STRING, n INT, w INT").write.format("lance").option("mergeSchema", True).insertInto(t)
     ),
@@ -203,7 +213,7 @@ WRITERS: dict[str, Step] = {
     "catalog.createTable": lambda spark, t: spark.catalog.createTable(f"{t}_c", source="lance", schema=_rows(spark, 1).schema).collect(),
     "catalog.recoverPartitions": lambda spark, t: spark.catalog.recoverPartitions(t),
     "catalog.refreshTable": lambda spark, t: spark.catalog.refreshTable(t),
-    "catalog.cacheTable": lambda spark, t: (spark.catalog.cacheTable(t), spark.table(t).count(), spark.catalog.uncacheTable(t)),
+    "catalog.cacheTable": _counted_in_the_cache,
     "saveAsTable of a Dataset that reads it": lambda spark, t: (
         spark.table(t).selectExpr("id + 1 AS id", "c", "n").write.format("lance").mode("overwrite").saveAsTable(t)
     ),
