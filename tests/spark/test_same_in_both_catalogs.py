@@ -323,7 +323,12 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     return of
 
 
-@pytest.mark.parametrize(("script", "step"), [(script, step) for script, steps in SCRIPTS.items() for step in steps])
+SLOW = {"writers": pytest.mark.slow}
+"""Scripts whose session doors have quicker tests of their own, in test_session_doors.py."""
+STEPS = [pytest.param(script, step, marks=SLOW.get(script, ())) for script, steps in SCRIPTS.items() for step in steps]
+
+
+@pytest.mark.parametrize(("script", "step"), STEPS)
 def test_a_step_has_the_same_outcome(outcomes: Callable[[str, str], dict[str, Outcome]], script: str, step: str) -> None:
     session, sql = outcomes(script, "session")[step], outcomes(script, "sql")[step]
     if (script, step) in DIFFERENT:
