@@ -87,6 +87,7 @@ WRITE_FRAGMENTS = {
         "spark/write/delta.py",
     },
     "write_rows": {
+        "table/branches/merge.py",
         "table/changes/delta.py",
         "table/changes/delta_writer.py",
         "table/changes/row_tasks.py",
