@@ -182,9 +182,9 @@ def test_a_column_has_the_type_that_another_writer_gives_it(sql: Sql, spark: Spa
     path = str(tmp_path / "retyped.lance")
     sql(f"CREATE OR REPLACE TABLE retyped (c {declared}) USING lance LOCATION '{path}'")
     sql("INSERT INTO retyped SELECT NULL")
-    rows = spark.sql(f"SELECT CAST(NULL AS {written}) AS c")
-    rows.write.format("lance").mode("overwrite").save(path)
-    assert spark.table("retyped").schema["c"].dataType == rows.schema["c"].dataType
+    spark.sql(f"SELECT CAST(NULL AS {written}) AS c").write.format("lance").mode("overwrite").save(path)
+    found = spark.read.format("lance").load(path).schema["c"].dataType
+    assert spark.table("retyped").schema["c"].dataType == found
 
 
 @pytest.mark.parametrize("declared", ["INTERVAL HOUR", "STRUCT<a: INTERVAL HOUR, b: STRING COLLATE UNICODE_CI>", "ARRAY<INTERVAL HOUR>"])
