@@ -283,16 +283,16 @@ def _in_namespace(place: Place, rows: pa.Table, mode: Any = "append", **options:
 OF_VALUES = dict.fromkeys(
     ("a number that is too large", "a vector", "a vector of another size", "a blob", "length"), "a new column has the type of its values"
 )
-REPLACED = dict.fromkeys(("match", "default", "cast", "not null"), "the columns become those of the rows")
+REPLACED = dict.fromkeys(("match", "default", "generate", "cast", "not null"), "the columns become those of the rows")
 OF_ROWS = {**REPLACED, "length": "the columns become those of the rows, with all that these declare"}
 NEW_BY_SPARK = {"length": "only a statement declares CHAR", "a null": "Spark does not declare what may be null"}
-BY_POSITION = dict.fromkeys(("match", "default", "a missing column"), "the rows have all columns, which go by position")
-OF_PARTITIONS = {"check": "a namespace has no constraints"}
+BY_POSITION = dict.fromkeys(("match", "default", "generate", "a missing column"), "the rows have all columns, which go by position")
+OF_PARTITIONS = {"check": "a namespace has no constraints", "generate": "a namespace refuses GENERATED columns"}
 LOGGED = dict.fromkeys(
-    ("match", "default", "cast", "not null"), "pylance's writer of a log takes only rows that have the columns of the table"
+    ("match", "default", "generate", "cast", "not null"), "pylance's writer of a log takes only rows that have the columns of the table"
 )
 DECLARED_ONLY = dict.fromkeys(
-    ("check", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
+    ("check", "generate", "a stranger's", "a null in a primary key", "a vector", "a vector of another size", "a blob"),
     "CREATE TABLE of the session catalog does not declare it",
 )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from lance_spark.actions import connector, elsewhere, iceberg
+from lance_spark.actions import connector, delta, elsewhere, iceberg
 from lance_spark.actions.action import VERSION, Action, Parameter
 from lance_spark.actions.all import OWN
 from lance_spark.cli.operations import commands, flag, words_of
@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def procedures() -> str:
     """The table of CALL."""
-    actions = [action for family in (*OWN, connector) for action in family.ACTIONS]
+    actions = [action for family in (*OWN, connector, delta) for action in family.ACTIONS]
     return _table("procedure", "the columns of its rows", actions, lambda a: _names(a.columns))
 
 

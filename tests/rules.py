@@ -57,6 +57,13 @@ class Rule:
         return self.name
 
 
+def _computed(text: str) -> dict[str, str]:
+    return {"lance-spark:generated": text}
+
+
+IDENTITY = {"lance-spark:identity": '{"start": 5, "step": 5, "always": true}'}
+
+
 def _default(text: str) -> dict[str, str]:
     return {"CURRENT_DEFAULT": text, "EXISTS_DEFAULT": "NULL"}
 
@@ -87,6 +94,17 @@ CASES: tuple[Rule, ...] = (
     Rule("default", "a CHAR", pa.field("g", _TEXT, metadata={**_default("'x'"), DECLARED: "char(3)"}), LACKS, "x  ", "old", kinds=_INSERTS),
     Rule("default", "a stranger's", pa.field("h", _TEXT, metadata=_default("reflect('a', 'b')")), LACKS, None, "old", kinds=_INSERTS),
     Rule("default", "a given null", pa.field("n", _TEXT, metadata=_default("'dd'")), None, None, "old", kinds=(*ALL, "created")),
+    Rule("generate", "a computed column", pa.field("gc", _INT, metadata=_computed("id * 2")), LACKS, 2 * NEW, 2 * OLD, kinds=_INSERTS),
+    Rule("generate", "an identity", pa.field("gi", _LONG, metadata=IDENTITY), LACKS, 10, None, kinds=_INSERTS),
+    Rule(
+        "generate",
+        "another value than the computed one",
+        pa.field("go", _INT, metadata=_computed("id * 2")),
+        7,
+        old=2 * OLD,
+        error="GENERATED",
+    ),
+    Rule("generate", "a number of an identity", pa.field("gn", _LONG, metadata=IDENTITY), 7, error="GENERATED", kinds=_INSERTS),
     Rule("cast", "a number that fits", pa.field("w", _LONG), 3, 3, 0, given_type=_INT, kinds=(*ALL, "added", "retyped")),
     Rule(
         "cast",

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
-from lance_spark.actions import connector, elsewhere, iceberg
+from lance_spark.actions import connector, delta, elsewhere, iceberg
 from lance_spark.actions.action import Action, Door
 from lance_spark.actions.all import ACTIONS, OWN
 from lance_spark.cli import operations
@@ -175,7 +175,7 @@ def test_every_difference_has_a_reason() -> None:
 
 
 def test_no_two_operations_have_one_name() -> None:
-    families = (*OWN, connector, iceberg, elsewhere)
+    families = (*OWN, connector, delta, iceberg, elsewhere)
     names = [action.name for family in families for action in family.ACTIONS]
     assert sorted(names) == sorted(ACTIONS)
 

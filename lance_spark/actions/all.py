@@ -14,6 +14,7 @@ from lance_spark.actions import (
     compact,
     connector,
     constraints,
+    delta,
     elsewhere,
     iceberg,
     indexes,
@@ -28,5 +29,6 @@ from lance_spark.actions.action import Action
 
 OWN = (compact, cluster, cleanup, indexes, references, branches, restore, about, verify, constraints, clones, bases, migrate, log, report)
 """The families in the order of the pages of the documentation."""
-ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg, elsewhere) for action in family.ACTIONS}
+_OTHERS = (connector, delta, iceberg, elsewhere)
+ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, *_OTHERS) for action in family.ACTIONS}
 """All operations by name."""

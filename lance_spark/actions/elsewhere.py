@@ -50,7 +50,7 @@ ACTIONS = (
     ),
     _without_meaning(
         "register_table",
-        "write lance_spark.namespace(..).register_table(id, location), or name the table by its path: lance.`/path`",
+        "write CREATE TABLE t LOCATION '/path', which registers the table that is there, or name the table by its path: lance.`/path`",
         metadata_file="string",
     ),
     _without_meaning(

@@ -15,10 +15,11 @@ from lance_spark.actions.restore import restore
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.optimize import STAGES, Compaction, CompactionMetrics, optimize
+from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.stages import Results
 from lance_spark.table.versions.history import history
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
 _LOG = logging.getLogger("lance_spark")
 _EXPIRY = timedelta(days=5)
@@ -86,25 +87,43 @@ def _expire(
     snapshot: Snapshot,
     older_than: datetime | None = None,
     retain_last: int | None = None,
+    snapshot_ids: Sequence[int] = (),
     **without_effect: Any,
 ) -> Rows:
     _warn("expire_snapshots", without_effect)
-    removed = clean_up(
-        snapshot,
-        retain_versions=retain_last,
-        before_timestamp=datetime.now(UTC) - _EXPIRY if older_than is None else older_than,
-        error_if_tagged_old_versions=False,
-    )
+    if snapshot_ids:
+        if older_than is not None or retain_last is not None:
+            raise InvalidOptionError("expire_snapshots: give either snapshot_ids, or older_than and retain_last")
+        removed = cleanup_old_versions(snapshot, _expiry_of(snapshot, frozenset(snapshot_ids)))
+    else:
+        removed = clean_up(
+            snapshot,
+            retain_versions=retain_last,
+            before_timestamp=datetime.now(UTC) - _EXPIRY if older_than is None else older_than,
+            error_if_tagged_old_versions=False,
+        )
     deletions = removed.deletion_files_removed
     return [(removed.data_files_removed, deletions, 0, removed.old_versions, 0, 0)]
+
+
+def _expiry_of(snapshot: Snapshot, versions: frozenset[int]) -> CleanupPolicy:
+    """The removal of just these versions. Raises VersionNotFoundError, and InvalidOptionError for the latest one."""
+    if unknown := sorted(versions - list_versions(snapshot.store).keys()):
+        raise VersionNotFoundError(f"expire_snapshots: {snapshot} has no version {unknown[0]}; t.snapshots lists them")
+    if snapshot.version in versions:
+        raise InvalidOptionError(f"expire_snapshots: version {snapshot.version} is the latest one, which stays; leave it out")
+    return CleanupPolicy(versions=versions)
 
 
 def _remove_orphans(
     snapshot: Snapshot,
     older_than: datetime | None = None,
     dry_run: bool = False,
+    location: str | None = None,
     **without_effect: Any,
 ) -> Rows:
+    if location is not None:
+        raise UnsupportedFeatureError("remove_orphan_files: the folders of a table are searched together; leave out location")
     if older_than is not None:
         raise UnsupportedFeatureError(
             "remove_orphan_files: a file that no version names is removed when it is 7 days old, since a writer may be about to commit it; "
@@ -177,6 +196,7 @@ ACTIONS = (
         (
             Parameter("older_than", "timestamp", "versions before this time"),
             Parameter("retain_last", "bigint", "the number of latest versions to keep"),
+            Parameter("snapshot_ids", "array<bigint>", "instead, the numbers of the versions to remove"),
             Parameter("max_concurrent_deletes", "bigint", _NO_EFFECT),
             Parameter("stream_results", "boolean", _NO_EFFECT),
         ),
@@ -192,6 +212,7 @@ ACTIONS = (
         (
             Parameter("older_than", "timestamp", "must be left out"),
             Parameter("dry_run", "boolean", "tell what would be removed"),
+            Parameter("location", "string", "must be left out"),
             Parameter("max_concurrent_deletes", "bigint", _NO_EFFECT),
         ),
         effect="keeps",

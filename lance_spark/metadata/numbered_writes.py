@@ -16,6 +16,10 @@ from lance_spark._proto import table_pb2 as pb
 
 APP_ID = "txnAppId"
 APP_VERSION = "txnVersion"
+COPIES = "lance-spark-copy-into"
+"""The application of COPY INTO, see `table.commit.copied_files`."""
+COPY_BITS = 40
+"""The last bits of its numbers tell loads apart that follow the same one: only one of these is committed."""
 _DIGITS = 100
 """Longer numbers are ignored: ours are shorter, and Python limits the digits that it parses."""
 
@@ -44,6 +48,11 @@ class NumberedWrites:
 def number_of(properties: Mapping[str, str], app: str | None) -> int | None:
     """The number of a transaction with these properties; None if it has none or belongs to another application than `app`."""
     return None if app is None or properties.get(APP_ID) != app else parsed(properties.get(APP_VERSION, ""))
+
+
+def includes(app: str, done: int, wanted: int) -> bool:
+    """True if a write of the application with the number `done` makes one with the number `wanted` redundant."""
+    return done >> COPY_BITS >= wanted >> COPY_BITS if app == COPIES else done >= wanted
 
 
 def parsed(text: str) -> int | None:

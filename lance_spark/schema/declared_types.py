@@ -18,6 +18,8 @@ from lance_spark.schema.schema import Field
 
 DECLARED = b"lance-spark:declared-type"
 """The key. For the items of lists and maps, which have no metadata in Spark, it follows the way to them: `element.`, `key.`, `value.`."""
+COMPUTED, IDENTITY = b"lance-spark:generated", b"lance-spark:identity"
+"""The keys of GENERATED columns: the expression of one that is computed, or the start and the step of the numbers of one, as JSON."""
 MAX_CHAR = 8000
 """The longest CHAR: each of its values is padded to this length. Some databases have this limit, too."""
 _BOUNDED = re.compile(r"(char|varchar)\(([1-9][0-9]{0,8})\)")
@@ -25,6 +27,11 @@ COLLATIONS = "(?:UTF8_BINARY|UTF8_LCASE|UNICODE(?:_CI)?(?:_AI)?)(?:_RTRIM)?"
 """A regular expression for the collations that may be declared: those that all versions of Spark from 4.0 on have."""
 _COLLATED = re.compile(f"string collate ({COLLATIONS})")
 _STRINGS = ("string", "large_string")
+
+
+def is_generated(column: Field) -> bool:
+    """True if inserted rows need not have the column."""
+    return bool(column.metadata) and (COMPUTED in column.metadata or IDENTITY in column.metadata)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lance_spark.spark.options.table_location import namespace_of, store_of
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.storage.store import Store
 
-_BRANCH = "branch_"
+_BRANCH, _TAG = "branch_", "tag_"
 _REFERENCE = re.compile(r"(.+?)(?:__branch__(?P<branch>.+)|__tag__(?P<tag>.+)|@v(?P<version>[0-9]+))")
 """Names of the JVM connector for branches and tags, and those of Delta Lake for versions."""
 _SINGLE_LEVEL, _DEFAULT = "single_level_ns", "default"
@@ -123,7 +123,9 @@ def branch_of(id: Sequence[str]) -> tuple[Sequence[str], str] | None:
 
 
 def reference_of(id: Sequence[str]) -> tuple[Sequence[str], dict[str, str]] | None:
-    """The id of the table in `t__branch__b`, `t__tag__x` and `t@v5`, and the option that selects this of it; None for other ids."""
+    """The id of the table in `t__branch__b`, `t__tag__x`, `t@v5` and `t.tag_x`, and the option that selects this of it; None for others."""
+    if len(id) > 1 and id[-1].startswith(_TAG) and id[-1] != _TAG:
+        return id[:-1], {"tag": id[-1].removeprefix(_TAG)}
     found = _REFERENCE.fullmatch(id[-1])
     if found is None:
         return None

@@ -256,6 +256,8 @@ NUMBER = "protocol"
 """The key of the number of the protocol in instructions, requests and answers."""
 DECLARED_COLUMN = "__lance_declared"
 """In the metadata of a column of rows: a statement declares whether it is nullable, its default, and whether it is CHAR."""
+COMPUTED, IDENTITY = "lance_spark.generated", "lance_spark.identity"
+"""In the metadata of a column of a statement: its expression, or its identity as JSON."""
 ROW_OPERATION = "__row_operation"
 """The column of Spark's delta rows that says what happens to a row."""
 

@@ -19,21 +19,18 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
     check_type,
 )
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.enable import enable
+from lance_spark.spark.last_change import figures_of
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.options.table_location import store_of
 from lance_spark.spark.protocol import Command
 from lance_spark.spark.read.opened import open_version
 from lance_spark.spark.stopped import check_running
 from lance_spark.storage.location import absolute
-from lance_spark.table.changes.row_changes import RowChanges, changes_noted
-from lance_spark.table.versions.history import transaction_of
-from lance_spark.table.versions.snapshot import list_versions, open_snapshot
+from lance_spark.table.changes.row_changes import RowChanges
 
 
 def catalog(
@@ -147,22 +144,7 @@ def last_change(spark: SparkSession) -> RowChanges | None:
     if found is None:
         return None
     text, options = found
-    return _figures(Command(**json.loads(text)), parse_options(ReadOptions, options))
-
-
-def _figures(command: Command, options: ReadOptions) -> RowChanges:
-    """The figures in the transaction of a command. A command that changed nothing has none."""
-    latest = open_snapshot(store_of(options), branch=options.branch, allow_other_stores=options.allow_other_stores)
-    versions = list_versions(latest.store)
-    for version in versions:
-        if version > command.version:
-            snapshot = open_snapshot(latest.store, version=version, allow_other_stores=options.allow_other_stores)
-            properties = transaction_of(snapshot).properties
-            if properties.get(Command.STATEMENT) == command.statement:
-                return changes_noted(version, properties)
-    if any(version not in versions for version in range(command.version + 1, latest.version)):
-        raise VersionNotFoundError(f"{latest}: the version of the last change was removed")
-    return RowChanges(latest.version)
+    return figures_of(Command(**json.loads(text)), parse_options(ReadOptions, options))
 
 
 def run_statement(statement: str, root: str | None, rows: int) -> pa.Table:

@@ -62,9 +62,7 @@ def locate(uri: str) -> Location:
         path = "/" + rest.strip("/")
         return Location("memory", "", path, f"memory:/{path}")
     if scheme not in _KINDS or not rest.startswith("//"):
-        known = ", ".join(f"{s}://" for s in _KINDS)
-        slashes = "//" if rest.startswith("//") else "/"
-        raise UnsupportedFeatureError(f"{scheme}:{slashes} locations are not supported; use a local path or one of {known}")
+        raise _unsupported(scheme, rest)
     authority, _, path = rest[2:].partition("/")
     path = path.strip("/")
     kind = _KINDS[scheme]
@@ -78,6 +76,19 @@ def locate(uri: str) -> Location:
         raise InvalidOptionError(f"a {scheme}:// location must not contain a signature; pass credentials as storage options")
     name = scheme if kind == "az" else kind
     return Location(kind, bucket, path, f"{name}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
+
+
+def _unsupported(scheme: str, rest: str) -> UnsupportedFeatureError:
+    """The error for a scheme without a store, which says what to write instead."""
+    known = ", ".join(f"{s}://" for s in _KINDS)
+    instead = f"use a local path or one of {known}"
+    if scheme == "dbfs" and "@" not in rest:  # what is before an @ may be a password
+        path = "/" + rest.lstrip("/")
+        instead = f"write {path if path.startswith('/Volumes/') else '/dbfs' + path}, the same files as a local path"
+    if scheme in ("hdfs", "webhdfs", "viewfs"):
+        instead = f"copy the table to a local or mounted folder, or to one of {known}"
+    slashes = "//" if rest.startswith("//") else "/"
+    return UnsupportedFeatureError(f"{scheme}:{slashes} locations are not supported; {instead}")
 
 
 def of_hadoop(text: str) -> str:

@@ -57,6 +57,7 @@ STATEMENTS = {
     "ALTER TABLE t DROP CONSTRAINT IF EXISTS positive": "drop_constraint",
     "ALTER TABLE t SET UNENFORCED PRIMARY KEY (id)": "set_primary_key",
     "ALTER TABLE t REFRESH INDEX i": "optimize_indices",
+    "ALTER TABLE t ALTER COLUMN id SYNC IDENTITY": "sync_identity",
     "ALTER TABLE t UPDATE COLUMNS a FROM v": "",
     "ALTER TABLE t ADD COLUMNS a, b FROM v": "",
     "REPLACE t WHERE id > 3 AS SELECT * FROM s": "",

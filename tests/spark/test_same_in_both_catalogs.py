@@ -297,7 +297,8 @@ def _message(error: Exception) -> str:
     return (own or lines)[0]
 
 
-def _outcomes(spark: SparkSession, steps: dict[str, Step], space: str) -> dict[str, Outcome]:
+def outcomes_of(spark: SparkSession, steps: dict[str, Step], space: str) -> dict[str, Outcome]:
+    """What each step gives, on the table `t` of a database."""
     table = f"{space}.t"
     found = {}
     for name, step in steps.items():
@@ -317,7 +318,7 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     def of(script: str, catalog: str) -> dict[str, Outcome]:
         if (script, catalog) not in known:
             spark.sql(f"CREATE NAMESPACE {CATALOGS[catalog]}")
-            known[script, catalog] = _outcomes(spark, SCRIPTS[script], CATALOGS[catalog])
+            known[script, catalog] = outcomes_of(spark, SCRIPTS[script], CATALOGS[catalog])
             spark.sql(f"DROP NAMESPACE {CATALOGS[catalog]} CASCADE")
         return known[script, catalog]
 

@@ -194,7 +194,6 @@ def test_a_new_table_gets_times() -> None:
     ("t", "way"),
     [
         (VectorUDT(), "vector_to_array"),
-        (st.VariantType(), "to_json"),
         (st.CalendarIntervalType(), "numbers"),
         (st.YearMonthIntervalType(), "number of months"),
     ],

@@ -169,6 +169,7 @@ URIS = [
     f"s3://a:{WORD}@bucket/t\0",
     f"s3://:{WORD}@/t",
     f"hdfs://a:{WORD}@host/t",
+    f"dbfs://a:{WORD}@host/t",
     f"http://a:{WORD}@host/t?sig={WORD}",
     f"s3+ddb://a:{WORD}@bucket/t?ddbTableName=x",
     f"s3+ddb://a:{WORD}@bucket/t",

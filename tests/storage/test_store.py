@@ -342,6 +342,23 @@ def test_an_unknown_scheme_is_refused_by_name(uri: str) -> None:
         Store(uri)
 
 
+@pytest.mark.parametrize(
+    ("uri", "instead"),
+    [
+        ("dbfs:/mnt/x", "write /dbfs/mnt/x,"),
+        ("dbfs:///mnt/x", "write /dbfs/mnt/x,"),
+        ("dbfs:/Volumes/main/shop/x", "write /Volumes/main/shop/x,"),
+        ("dbfs://a:b@host/x", "use a local path or one of s3://"),
+        ("hdfs://host:8020/x", "copy the table to a local or mounted folder"),
+        ("viewfs://cluster/x", "copy the table to a local or mounted folder"),
+        ("https://host/x", "use a local path or one of s3://"),
+    ],
+)
+def test_the_error_for_a_scheme_without_a_store_says_what_to_write(uri: str, instead: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=instead):
+        locate(uri)
+
+
 @pytest.mark.parametrize("uri", ["", " "])
 def test_an_empty_path_is_not_the_working_directory(uri: str) -> None:
     with pytest.raises(InvalidOptionError, match="empty"):

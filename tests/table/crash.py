@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,21 @@ import pyarrow as pa
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import CommitConflictError, on_refusal
+from lance_spark.metadata.numbered_writes import COPIES
 from lance_spark.predicate import parse
 from lance_spark.table.changes.replace_where import replace_where
+from lance_spark.table.commit.copied_files import copied, prepared
 from lance_spark.table.indexes import create
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.scan.runner import Here, Runner
-from lance_spark.table.write.write import begin_write, discard, write_fragments
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import begin_write, discard, write, write_fragments
 
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
 SOURCE = pa.table({"a": pa.array([2, 12], pa.int64()), "s": ["changed", "inserted"]})
 """What is merged: one row that the table has, and one that it has not."""
+FILES: Mapping[str, pa.Table] = {"file:/first": NEW}
+"""The files that `copy_into` loads, and their rows."""
 CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir")
 
 
@@ -71,6 +76,7 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "create_vector_index": lambda uri: vectors_indexed(uri, Here()),
     "create_vector_index_meanwhile": lambda uri: vectors_indexed(uri, Meanwhile(uri)),
     "retrain_vector_index": lambda uri: Dataset.open(uri).optimize.optimize_indices(retrain=True),
+    "copy_into": lambda uri: loaded(uri, FILES),
     "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
 
@@ -83,6 +89,14 @@ OF_NAMESPACES: dict[str, Callable[[str], object]] = {
     "drop_table": lambda uri: lance_spark.namespace(uri).drop_table(["ns", "t"]),
 }
 """Changes of the namespace in a folder."""
+
+
+def loaded(uri: str, files: Mapping[str, pa.Table]) -> None:
+    """COPY INTO without Spark: the files that the table has not."""
+    while new := [path for path in files if path not in copied(Dataset.open(uri).snapshot)]:
+        number = prepared(Dataset.open(uri).snapshot, new)
+        rows = pa.concat_tables([files[path] for path in new])
+        write(uri, rows, "append", WriteOptions(txn_app_id=COPIES, txn_version=number))
 
 
 def replaced(uri: str, condition: str, rows: pa.Table) -> None:

@@ -34,6 +34,7 @@ from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import check_identity
 from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.generated import check_not_generated
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.rules import Kind, Rules, rules_of
@@ -113,6 +114,7 @@ def begin(
     if options.initial_bases or options.targets:
         raise InvalidOptionError("base paths are those of one table; the tables of a partitioned namespace are in its own folder")
     shape = from_arrow(version.schema)
+    check_not_generated(shape, str(version))
     check_fits(schema, shape)
     check_divides(version, version.spec)
     if mode == "dynamic" and any(number != version.spec.id for number in version.leaves["spec"].to_pylist()):

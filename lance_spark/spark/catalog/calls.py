@@ -15,17 +15,21 @@ from lance_spark.spark.catalog.tables import Place, base_of, current_at, new_tab
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.protocol import handed_back
 from lance_spark.spark.read.opened import OpenedNamespace
+from lance_spark.table.changes import alter
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.compaction.compaction import CompactionOptions
 from lance_spark.table.compaction.optimize import CompactionMetrics
 from lance_spark.table.scan.runner import Here
-from lance_spark.table.versions.snapshot import Snapshot, reopened
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
+from lance_spark.table.write.properties import check_properties
 
 if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
 
 NEW_TABLE, IF_NOT_EXISTS = "made", "if_not_exists"
 """Arguments that a statement gives to an operation which makes a table: the table's id, and whether there may be one."""
+LOCATION, PROPERTIES = "made_at", "made_with"
+"""More of these: the place of the table, and its properties besides those of the table that it is made of."""
 _CORES = 8
 """The tasks that a job is planned for: a large index is built as so many segments at least."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -132,14 +136,27 @@ def _compacted(version: PartitionedVersion, given: dict[str, Any]) -> Compaction
 
 def _made(catalog: Catalog, action: Action, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
     """The rows of an operation that makes a table at `path`, for a table with an id instead."""
-    id, if_not_exists = given.pop(NEW_TABLE), given.pop(IF_NOT_EXISTS)
+    id, if_not_exists = given.pop(NEW_TABLE), given.pop(IF_NOT_EXISTS, None)
+    location, properties = given.pop(LOCATION, None), given.pop(PROPERTIES, {})
+    check_properties(properties)
     try:
-        with new_table(catalog, id) as path:
-            return _rows(action, action.run(Here(), snapshot, {**given, "path": path}))
-    except TableAlreadyExistsError:
+        with new_table(catalog, id, location) as path:
+            made = action.run(Here(), snapshot, {**given, "path": path})
+            if properties:
+                alter.update_config(open_snapshot(snapshot.store.at(path)), properties)
+            return _rows(action, made)
+    except TableAlreadyExistsError as e:
+        if if_not_exists is None:
+            raise UnsupportedFeatureError(_NOT_REPLACED) from e
         if not if_not_exists:
             raise
     return []
+
+
+_NOT_REPLACED = (
+    "CREATE OR REPLACE TABLE .. CLONE: the table exists, and a clone is a new table; write DROP TABLE first, or INSERT OVERWRITE to keep "
+    "its versions"
+)
 
 
 def tasks(

@@ -26,7 +26,7 @@ from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.new_schema import split_key
 from lance_spark.table.write.properties import check_properties
 
-_OPTION = "option."
+OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
 _KEY = "lance_spark.primary_key"
 """The property in which Constraints.java passes the columns of the primary key, as JSON."""
@@ -55,11 +55,11 @@ class Definition:
             advice = "leave USING and .format() out, or name lance"
             raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
         columns = with_primary_key(declared_columns(schema), properties.get(_KEY, "[]"))
-        of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}
+        of_statement = {key.removeprefix(OPTION): value for key, value in properties.items() if key.startswith(OPTION)}
         config = {
             key: value
             for key, value in properties.items()
-            if key not in _OF_SPARK and key != _KEY and not key.startswith(_OPTION) and of_statement.get(key) != value
+            if key not in _OF_SPARK and key != _KEY and not key.startswith(OPTION) and of_statement.get(key) != value
         }
         check_properties(config)
         _check_columns(config, columns.names)
@@ -109,7 +109,7 @@ def shown_properties(config: Mapping[str, str]) -> dict[str, str]:
 def _may_be_shown(key: str, value: str) -> bool:
     if key == COLLATION:
         return re.fullmatch(COLLATIONS, value) is not None
-    return key not in _OF_SPARK and not key.startswith(_OPTION)
+    return key not in _OF_SPARK and not key.startswith(OPTION)
 
 
 def declared_columns(schema: str) -> StructType:

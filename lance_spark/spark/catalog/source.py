@@ -26,9 +26,10 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.spark.again import Asked
-from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
+from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
+from lance_spark.spark.last_change import figures
 from lance_spark.spark.protocol import CATALOG_FORMAT, CatalogRequest, answered, refused
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.write.rows import rows_to
@@ -55,6 +56,10 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "procedures": calls.describe,
     "call": calls.call,
     "statement": statements.statement,
+    "refusal": statements.refusal,
+    "figures": figures,
+    "begin_copy": copy_into.begin,
+    "end_copy": copy_into.end,
     "check": tables.check,
 }
 _KNOWN_TO_SPARK = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -21,6 +22,64 @@ def replaced_rows(rest: Tokens) -> SparkStatement:
     condition = rest.until("AS")
     rest.need("AS")
     return SparkStatement(f"INSERT INTO {rest.table} REPLACE WHERE {condition} {rest.until()}")
+
+
+def inserted(rest: Tokens) -> SparkStatement:
+    """`INSERT INTO t [[AS] alias] REPLACE USING (columns) query` and `.. REPLACE ON (condition) query`, as one MERGE."""
+    if rest.take("PARTITION"):
+        chosen = rest.in_parentheses()
+        what = f"PARTITION ({chosen}): a lance table has no partitions"
+        condition = chosen.replace(",", " AND")
+        raise UnsupportedFeatureError(f"{what}; write INSERT INTO {rest.table} REPLACE WHERE {condition} SELECT .., with all columns")
+    alias = ""
+    if not rest.comes("BY NAME") and not rest.comes("REPLACE"):
+        rest.take("AS")
+        alias = rest.name()
+    if rest.take("BY NAME"):
+        raise UnsupportedFeatureError("INSERT .. BY NAME REPLACE: leave out BY NAME, and SELECT the columns in the order of the table")
+    rest.need("REPLACE")
+    columns = rest.columns()
+    if rest.take("USING"):
+        condition = _equal(columns, rest.paths(), alias or rest.table)
+    else:
+        rest.need("ON")
+        condition = rest.in_parentheses()
+    query, source = rest.query()
+    values = [f"__new.__{number}" for number in range(1, len(columns) + 1)]
+    return SparkStatement(
+        f"MERGE INTO {rest.table} {alias} USING ({_twice(query, source or '__row', len(columns))}) AS __new "
+        f"ON NOT __new.__is_inserted AND ({condition}) WHEN MATCHED THEN DELETE "
+        f"WHEN NOT MATCHED AND __new.__is_inserted THEN INSERT ({', '.join(map(_quoted, columns))}) VALUES ({', '.join(values)})"
+    )
+
+
+def _equal(columns: Sequence[str], used: Sequence[str], table: str) -> str:
+    """The condition that the columns `used` of the table are those of the query, which has the table's columns in order."""
+    places = {name.lower(): number for number, name in enumerate(columns, 1)}
+    terms = []
+    for name in used:
+        plain = name.strip("`").lower()
+        if plain not in places:
+            raise InvalidOptionError(f"REPLACE USING ({name}): the table has no such column; its columns are {', '.join(columns)}")
+        terms.append(f"{table}.{name} = __new.__{places[plain]}")
+    return " AND ".join(terms)
+
+
+def _twice(query: str, alias: str, count: int) -> str:
+    """Each row of a query twice: once to find the rows that it replaces, and once to be inserted.
+
+    The query is evaluated once. Its columns are `__1` and so on, so that no name but that of the struct `alias` is one of it.
+    """
+    names = ", ".join(f"__{number}" for number in range(1, count + 1))
+    rows = f"SELECT struct(__query.*) AS __row FROM ({query}) AS __query"
+    return (
+        f"SELECT __row AS {alias}, __values.*, __is_inserted FROM ({rows}) LATERAL VIEW inline(array(__row)) __values AS {names} "
+        "LATERAL VIEW explode(array(true, false)) __each AS __is_inserted"
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def analyzed(rest: Tokens) -> SparkStatement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -26,8 +26,10 @@ class Token:
 class Tokens:
     """The part of a statement after the name of the table, read from left to right."""
 
-    def __init__(self, text: str, tokens: Sequence[Token], table: str = "") -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], table: str = "", columns: Callable[[], list[str]] = list) -> None:
         self._text, self._tokens, self._at = text, tokens, 0
+        self.columns = columns
+        """Returns the names of the columns of the table."""
         self.table = table
         """The name of the table, as it is in the statement."""
 
@@ -52,6 +54,10 @@ class Tokens:
         found = self._is(words)
         self._at += len(words.split()) if found else 0
         return found
+
+    def comes(self, words: str, after: int = 0) -> bool:
+        """True if these words come after so many other tokens."""
+        return self._is(words, after)
 
     def take_one_of(self, *words: str) -> str:
         """Go over the one of these words that comes next. Raises InvalidOptionError for others."""
@@ -103,6 +109,48 @@ class Tokens:
             self.need(")")
         return found
 
+    def text(self) -> str:
+        """A text in quotes."""
+        token = self._next()
+        if token is None or token.kind != _TEXT:
+            self.expected("a text in quotes")
+        self._at += 1
+        return token.value
+
+    def texts(self, word: str) -> dict[str, str]:
+        """The texts in `WORD ('name' = 'value', ..)`."""
+        if not self._is(word):
+            self.expected(f"{word} or the end")
+        return {name: value if isinstance(value, str) else json.dumps(value) for name, value in self.options(word, folded=False).items()}
+
+    def list_of_texts(self) -> list[str]:
+        """Texts in parentheses, with commas between."""
+        self.need("(")
+        found = [self.text()]
+        while self.take(","):
+            found.append(self.text())
+        self.need(")")
+        return found
+
+    def in_parentheses(self) -> str:
+        """The text in parentheses."""
+        self.need("(")
+        found = self.until(")")
+        self.need(")")
+        return found
+
+    def query(self) -> tuple[str, str]:
+        """The rest, which is a query, and its alias: `(query) [AS] alias`; without an alias, it is empty."""
+        start = self._at
+        if self._is("("):
+            query = self.in_parentheses()
+            self.take("AS")
+            token = self._next()
+            if token is not None and token.kind in (_WORD, _NAME) and self._next(1) is None:
+                return query, self._quoted()
+            self._at = start
+        return self.until(), ""
+
     def count(self) -> int:
         """A whole number."""
         token = self._next()
@@ -142,8 +190,8 @@ class Tokens:
             self.expected("an expression")
         return self._text[start.start : self._tokens[self._at - 1].end]
 
-    def options(self, word: str = "WITH") -> dict[str, Any]:
-        """The options in `WITH (name = value, ..)`; none without the word."""
+    def options(self, word: str = "WITH", folded: bool = True) -> dict[str, Any]:
+        """The options in `WITH (name = value, ..)`; none without the word. Names are `folded` to small letters."""
         found: dict[str, Any] = {}
         if not self.take(word):
             return found
@@ -151,7 +199,7 @@ class Tokens:
         while not self.take(")"):
             if found:
                 self.need(",")
-            name = self._option().lower()
+            name = self._option().lower() if folded else self._option()
             if name in found:
                 raise InvalidOptionError(f"the option {name!r} is given twice")
             self.need("=")

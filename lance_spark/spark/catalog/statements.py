@@ -13,18 +13,22 @@ from typing import Any, NoReturn
 from lance_spark.actions.all import ACTIONS
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE
+from lance_spark.spark.catalog import copy_into
+from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, LOCATION, NEW_TABLE, PROPERTIES
 from lance_spark.spark.catalog.partitions import show_partitions
+from lance_spark.spark.catalog.refused_statements import REFUSED
 from lance_spark.spark.catalog.spark_statements import (
     ColumnValues,
     SparkStatement,
     analyzed,
     check_fields,
     columns_of_a_view,
+    inserted,
     replaced_rows,
     write_order,
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
+from lance_spark.spark.catalog.tables import current_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.read import ReadOptions
@@ -64,10 +68,13 @@ def statement(
     `head` are the words before the name of the table, `tokens` those after it. `made` is the id of a table to be made from it, and `index`
     the name of an index that comes before the table. Raises InvalidOptionError for a statement that is wrong.
     """
-    rest = Tokens(text, [Token(*token) for token in tokens], name)
+    rest = Tokens(text, [Token(*token) for token in tokens], name, lambda: _columns(catalog, place))
     if _kind(head) == "SHOW PARTITIONS":
         rest.end()
         return {"sql": show_partitions(catalog, place).sql}
+    if _kind(head) == "COPY":
+        _check_whole(place)
+        return {"copy": copy_into.parsed(rest)}
     if index:
         call: Call | SparkStatement | ColumnValues = index_on(head[0], index, rest)
     else:
@@ -84,6 +91,22 @@ def statement(
     columns = _same(*action.columns) if call.columns is None else call.columns
     at = place if call.branch is None else _on_branch(place, call.branch)
     return {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
+
+
+def _columns(catalog: Catalog, place: Mapping[str, Any]) -> list[str]:
+    return [f.name for f in current_at(catalog, place).shape.manifest.schema.fields]
+
+
+def refusal(
+    catalog: Catalog,
+    text: str,
+    head: Sequence[str],
+    name: str,
+    tokens: Sequence[Sequence[Any]],
+) -> str:
+    """What to say of a statement that has no meaning for lance tables."""
+    words = [word for word in head if word not in ("OR", "REPLACE")]
+    return REFUSED[" ".join(words[:2])].format(name=name)
 
 
 def _check_whole(place: Mapping[str, Any]) -> None:
@@ -239,27 +262,20 @@ def _alter(rest: Tokens) -> Call | SparkStatement | ColumnValues:
 
 def _cloned(head: Sequence[str], rest: Tokens, made: Sequence[str]) -> Call:
     """`CREATE TABLE [IF NOT EXISTS] x [SHALLOW | DEEP] CLONE t [VERSION | TIMESTAMP AS OF ..]`."""
-    if "REPLACE" in head[:3]:
-        raise UnsupportedFeatureError("a clone is a new table; write DROP TABLE first, or INSERT OVERWRITE to keep its versions")
     depth = "shallow" if head[-2] == "SHALLOW" else "deep"  # a clone without a word is a deep one, as in Delta
-    arguments: dict[str, Any] = {NEW_TABLE: list(made), IF_NOT_EXISTS: "IF" in head[2:3]}
+    replaces = "REPLACE" in head[:3]
+    arguments: dict[str, Any] = {NEW_TABLE: list(made), IF_NOT_EXISTS: None if replaces else "IF" in head[2:3]}
     times = {}
     if rest.take("VERSION AS OF"):
         arguments["version"] = rest.version()
     elif rest.take("TIMESTAMP AS OF"):
         times["timestamp"] = rest.until()
-    for clause in ("TBLPROPERTIES", "LOCATION"):
-        if rest.take(clause):
-            raise UnsupportedFeatureError(
-                f"{clause} of a clone: a clone has the properties of its table, and a place by its name; {_AFTER[clause]}"
-            )
+    while not rest.is_done:
+        if rest.take("LOCATION"):
+            arguments[LOCATION] = rest.text()
+        else:
+            arguments[PROPERTIES] = rest.texts("TBLPROPERTIES")
     return Call(f"{depth}_clone", arguments, times=times)
-
-
-_AFTER = {
-    "TBLPROPERTIES": "write ALTER TABLE x SET TBLPROPERTIES (..) after it",
-    "LOCATION": "write CALL system.shallow_clone('t', '/path') or deep_clone",
-}
 
 
 def _verified(rest: Tokens) -> Call:
@@ -290,6 +306,10 @@ def _generated(rest: Tokens) -> NoReturn:
     )
 
 
+def _not_repaired(rest: Tokens) -> NoReturn:
+    raise UnsupportedFeatureError("MSCK REPAIR TABLE: a version of a lance table names its files, so none must be found; leave it out")
+
+
 def _constraint(rest: Tokens) -> Call:
     name = rest.name()
     if rest.take("PRIMARY KEY"):
@@ -304,6 +324,12 @@ def _constraint(rest: Tokens) -> Call:
 
 def _not_null(rest: Tokens) -> Call:
     rest.take("COLUMN") or rest.take("COLUMNS")
+    if rest.comes("SYNC IDENTITY", after=1):
+        column = rest.path()
+        rest.need("SYNC IDENTITY")
+        return Call("sync_identity", {"column": column}, [])
+    if rest.comes("COMMENT", after=3):
+        raise UnsupportedFeatureError("ALTER COLUMN .. TYPE .. COMMENT: write two statements, one with TYPE and one with COMMENT")
     columns: list[str] = []
     while not columns or rest.take(","):
         columns.append(rest.path())
@@ -388,6 +414,8 @@ _STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement | ColumnValue
     "REORG": _reorganized,
     "UPGRADE": _upgraded,
     "GENERATE": _generated,
+    "INSERT": inserted,
+    "MSCK": _not_repaired,
     "DESCRIBE HISTORY": _history,
     "DESCRIBE DETAIL": lambda rest: Call("detail"),
     **dict.fromkeys(("SHOW INDEXES", "SHOW INDEX"), lambda rest: Call("show_indexes")),

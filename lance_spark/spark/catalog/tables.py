@@ -26,8 +26,9 @@ from lance_spark.namespace.manifest_rows import PARTITION_VALUE
 from lance_spark.namespace.partitioned.described import described
 from lance_spark.namespace.partitioned.root import LEAF
 from lance_spark.namespace.protocol import Namespace, lost_files, shown
-from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.catalog.definition import (
+    OPTION,
     Definition,
     as_declared,
     declared_columns,
@@ -39,14 +40,16 @@ from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, refe
 from lance_spark.spark.columns.field_metadata import printable
 from lance_spark.spark.columns.projection import with_parameters
 from lance_spark.spark.columns.types import of_json, stored, to_spark
-from lance_spark.spark.options.known import parse_options
+from lance_spark.spark.options.known import parse_options, table_properties
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.write import SparkWriteOptions
 from lance_spark.spark.protocol import carried, of_user
 from lance_spark.spark.read.opened import Opened, OpenedNamespace, open_version
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.write.rows import commit_empty
+from lance_spark.storage.location import of_hadoop
 from lance_spark.storage.store import Store
+from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.table_folder import delete_table
@@ -99,7 +102,8 @@ def load(
     if source.declared:
         of_entry = stored(as_declared(declared_columns(source.declared)), {})
         columns = with_parameters(to_spark(of_entry), of_json(source.declared))
-        return {"source": carried(source), "schema": columns.json(), "options": place["options"], "properties": {}}
+        clusters = _clusters(table_properties(source.options), from_arrow(of_entry))
+        return {"source": carried(source), "schema": columns.json(), "options": place["options"], "properties": {}, "clusters": clusters}
     schema, snapshot = source.schema(), source.opened().shape
     schema = with_parameters(schema, of_json(declared)) if declared else schema
     config = snapshot.manifest.config
@@ -111,7 +115,19 @@ def load(
     if id:
         properties |= {PROVIDER: "lance", LOCATION: snapshot.root.uri} | _partition_values(catalog, id)
         properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
-    return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties}
+    clusters = _clusters(config, snapshot.manifest.schema)
+    return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties, "clusters": clusters}
+
+
+def _clusters(config: Mapping[str, str], schema: Schema) -> tuple[str, ...]:
+    """The columns by which the table is clustered, as in SQL; none if it lacks one of them by now, for which Spark would look."""
+    found = Clustered.in_config(config).columns
+    try:
+        for column in found:
+            schema.resolve(column)
+    except SchemaMismatchError:
+        return ()
+    return found
 
 
 def _opened_at(catalog: Catalog, place: Place, travel: Mapping[str, str]) -> LanceDataSource:
@@ -195,7 +211,7 @@ def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDa
 def _found(catalog: Catalog, id: Id, travel: Mapping[str, str]) -> LanceDataSource:
     branch, reference = branch_of(id), reference_of(id)
     if is_path(id[:-1]):
-        if branch is None:
+        if branch is None and reference is None:
             raise TableNotFoundError(f"there is no table {shown(id)}")
     else:
         try:
@@ -237,6 +253,8 @@ def details(catalog: Catalog, place: Place) -> dict[str, str]:
 def check(catalog: Catalog, properties: Mapping[str, str], schema: str | None = None) -> None:
     """Raise the error of a new table with these properties and columns, of which Spark's own catalog makes an entry only."""
     check_properties(properties)
+    # They apply to each read and write of the table.
+    parse_options(ReadOptions, {key.removeprefix(OPTION): value for key, value in properties.items() if key.startswith(OPTION)})
     if schema is not None:
         columns = from_arrow(stored(declared_columns(schema), {}))
         check_not_reserved(columns)
@@ -356,11 +374,13 @@ def abandon(catalog: Catalog, id: Id, declared: bool) -> None:
 
 
 @contextlib.contextmanager
-def new_table(catalog: Catalog, id: Id) -> Iterator[str]:
-    """The folder of a new table, which another function makes. Raises the errors of `stage`."""
-    begun = stage(catalog, id, {})
+def new_table(catalog: Catalog, id: Id, location: str | None) -> Iterator[str]:
+    """The folder of a new table, which another function makes: at a LOCATION, or else by its name. Raises the errors of `stage`."""
+    properties = {} if location is None else {LOCATION: location}
+    begun = stage(catalog, id, properties)
     with on_failure(lambda: abandon(catalog, id, **begun)):
-        yield catalog.store(id).uri
+        yield catalog.store(id).uri if location is None else catalog.at(of_hadoop(location)).uri
+    finish(catalog, id, properties)
 
 
 def drop(catalog: Catalog, id: Id, purge: bool) -> bool:

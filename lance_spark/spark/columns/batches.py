@@ -17,6 +17,7 @@ from lance_spark.arrow.types import is_bytes, is_list
 from lance_spark.arrow.validity import validity_of
 from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.schema.variants import is_variant
 from lance_spark.spark.columns.types import is_bfloat16, promised
 
 _MS_PER_DAY = 86_400_000
@@ -69,7 +70,10 @@ class Conversion:
         if pa.types.is_dictionary(t):
             return self._convert(array.dictionary_decode(), source.with_type(t.value_type), target, path)
         if pa.types.is_struct(t):
-            return self._struct(array, target, path)
+            converted = self._struct(array, target, path)
+            if is_variant(source):
+                _check_variants(converted, path)
+            return converted
         if pa.types.is_map(t):
             return self._map(array, target, path)
         if pa.types.is_fixed_size_list(t):
@@ -136,6 +140,14 @@ def _has_plain_dictionary(array: pa.Array) -> bool:
 def _check_nulls(array: pa.Array, target: pa.Field) -> None:
     if not target.nullable and array.null_count:
         raise CorruptFileError(f"column {target.name!r} has nulls, but is not nullable in the table's schema")
+
+
+def _check_variants(array: pa.StructArray, path: str) -> None:
+    """Raise CorruptFileError for variants without their metadata or value, which Spark would not expect."""
+    there = array.is_valid()
+    for part in ("metadata", "value"):
+        if pc.any(pc.and_(there, array.field(part).is_null())).as_py():
+            raise CorruptFileError(f"column {path!r}: a variant that is not null has no {part}")
 
 
 def conversion_to(schema: StructType) -> Conversion:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.schema.declared_types import DECLARED, DeclaredType, parse
+from lance_spark.schema.declared_types import COMPUTED, DECLARED, IDENTITY, DeclaredType, parse
+from lance_spark.spark import protocol
 from lance_spark.spark.protocol import DECLARED_COLUMN
 from lance_spark.table.write import defaults
 from lance_spark.table.write.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT, changes, is_short
@@ -90,7 +91,12 @@ def kept(f: st.StructField, is_column: bool) -> dict[str, str]:
     if DECLARED_COLUMN in f.metadata:
         f = constant_default(f)
     texts = {key: value for key, value in f.metadata.items() if isinstance(value, str) and not key.startswith(("__", "lance-spark:"))}
-    return texts | _declarations(_declared(f), "", f.name, is_column)
+    generated = {own.decode(): texts.pop(key) for key, own in _GENERATED.items() if key in texts}
+    return texts | generated | _declarations(_declared(f), "", f.name, is_column)
+
+
+_GENERATED = {protocol.COMPUTED: COMPUTED, protocol.IDENTITY: IDENTITY}
+"""What a statement says of GENERATED columns, and the keys under which tables have it."""
 
 
 def _declared(f: st.StructField) -> st.DataType:

@@ -21,7 +21,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.arrow.types import is_list
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
+from lance_spark.schema import variants
 from lance_spark.schema.logical_types import EXTENSION_NAME
+from lance_spark.schema.schema import NO_METADATA
 from lance_spark.spark.columns.field_metadata import PLAIN, kept, shown, string_type
 from lance_spark.spark.workers.version import SPARK_VERSION
 
@@ -59,7 +61,6 @@ _TO_SPARK: Mapping[pa.DataType, st.DataType] = {
 _REFUSED: Mapping[str, str] = {
     "VectorUDT": "turn it into an array with pyspark.ml.functions.vector_to_array",
     "MatrixUDT": "turn it into an array of arrays",
-    "VariantType": "turn it into a string with to_json, or take fields out of it with variant_get",
     "CalendarIntervalType": "write its months, days and microseconds as numbers",
     "YearMonthIntervalType": "write it as a number of months",
     "GeometryType": "turn it into binary with st_asbinary",
@@ -114,6 +115,9 @@ def _spark_type(f: pa.Field, path: str, metadata: Mapping[bytes, bytes] | None, 
     t = storage_type(f.type)
     if is_bfloat16(f):
         return st.FloatType()
+    if variants.is_variant(f):
+        variants.check_whole(t, path)
+        return st.VariantType()
     if t in _STRINGS:
         return string_type(metadata, inner)
     if t in _TO_SPARK:
@@ -214,7 +218,16 @@ class _Sizes:
 def _arrow_field(f: st.StructField, path: str, sizes: _Sizes, is_column: bool = False) -> pa.Field:
     metadata = {key: value for key, value in kept(f, is_column).items() if not key.endswith(FIXED_SIZE)}
     within = replace(sizes, metadata=f.metadata, inner="")
-    return pa.field(f.name, _arrow_type(f.dataType, path, within), f.nullable, metadata or None)
+    return _typed_field(f.name, f.dataType, path, within, f.nullable, metadata)
+
+
+def _typed_field(
+    name: str, t: st.DataType, path: str, sizes: _Sizes, nullable: bool, metadata: Mapping[Any, Any] = NO_METADATA
+) -> pa.Field:
+    """The field for values of a Spark type: some types are in its metadata."""
+    if isinstance(t, st.VariantType):
+        return pa.field(name, variants.STORED, nullable, {**metadata, **variants.FIELD_METADATA})
+    return pa.field(name, _arrow_type(t, path, sizes), nullable, dict(metadata) or None)
 
 
 def _arrow_type(t: st.DataType, path: str, sizes: _Sizes) -> pa.DataType:
@@ -228,11 +241,11 @@ def _arrow_type(t: st.DataType, path: str, sizes: _Sizes) -> pa.DataType:
         return pa.time64("ns" if t.simpleString() in ("time(7)", "time(8)", "time(9)") else "us")
     if isinstance(t, st.ArrayType):
         # Other Lance writers use the name "item" and compare names when they append.
-        item = pa.field("item", _arrow_type(t.elementType, f"{path}.element", sizes.into("element")), t.containsNull)
+        item = _typed_field("item", t.elementType, f"{path}.element", sizes.into("element"), t.containsNull)
         return pa.list_(item, sizes.at(path))
     if isinstance(t, st.MapType):
         key = pa.field("key", _arrow_type(t.keyType, f"{path}.key", sizes.into("key")), False)
-        return pa.map_(key, pa.field("value", _arrow_type(t.valueType, f"{path}.value", sizes.into("value")), t.valueContainsNull))
+        return pa.map_(key, _typed_field("value", t.valueType, f"{path}.value", sizes.into("value"), t.valueContainsNull))
     if isinstance(t, st.StructType):
         return pa.struct([_arrow_field(f, f"{path}.{f.name}", sizes) for f in t.fields])
     way = _REFUSED.get(type(t).__name__, "cast it to a type of docs/types.md")

@@ -55,7 +55,7 @@ class _Function:
 
 
 BRANCH_DIFF = "branch_diff"
-_FEEDS = ("lance_changes", "table_changes")
+_FEEDS = ("lance_changes", "table_changes", "table_changes_by_path")
 _VECTOR = {"query": "vector", "column": "vector_column"}
 _FUNCTIONS = {
     "lance_vector_search": _Function(("table", "column", "query", "k"), (*_NEAREST, *_RANGE, *_READ), _VECTOR, ("vector",)),

@@ -28,6 +28,7 @@ from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopened
 from lance_spark.table.write.constraints import condition, constraints
+from lance_spark.table.write.generated import generated_of
 from lance_spark.table.write.nested_fields import New, extended, named, within, written_part
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.properties import check_properties
@@ -160,9 +161,14 @@ def _check_not_of_map(path: str, fields: Sequence[Field]) -> None:
 
 
 def _check_unconstrained(snapshot: Snapshot, columns: Iterable[str]) -> None:
-    """Raise SchemaMismatchError for columns that a constraint reads, which would not fit them any more."""
-    if found := constraints(snapshot.manifest.config, snapshot.manifest.schema).of(set(columns)):
+    """Raise SchemaMismatchError for columns that a constraint or a computed column reads, which would not fit them any more."""
+    names = set(columns)
+    if found := constraints(snapshot.manifest.config, snapshot.manifest.schema).of(names):
         raise SchemaMismatchError(f"{snapshot}: the column is in the constraint {found[0]!r}; DROP CONSTRAINT {found[0]} first")
+    for computed in generated_of(snapshot.manifest.schema, snapshot.root, has_rows=True).computed:
+        if computed.read & names and computed.column.name not in names:
+            name = computed.column.name
+            raise SchemaMismatchError(f"{snapshot}: column {name!r} is GENERATED from the column; DROP COLUMN {name} first")
 
 
 def add_constraint(snapshot: Snapshot, name: str, text: str, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:

@@ -22,6 +22,7 @@ from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.parts import Parts
 from lance_spark.table.scan.plan import row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.generated import generated_of
 from lance_spark.table.write.target import WriteTarget
 
 
@@ -83,8 +84,12 @@ def columns_of(snapshot: Snapshot, names: Sequence[str]) -> Schema:
 def is_possible(snapshot: Snapshot, names: Sequence[str]) -> bool:
     """True if the columns can be replaced in place.
 
-    This excludes blob columns, files of storage version 0.1, and fragments that have only a part of the columns.
+    This excludes blob columns, files of storage version 0.1, fragments that have only a part of the columns, and columns that others are
+    computed from.
     """
+    generated = generated_of(snapshot.manifest.schema, snapshot.root, has_rows=True)
+    if any(computed.read.intersection(names) for computed in generated.computed):
+        return False
     schema = columns_of(snapshot, names)
     leaves, everything = tuple(leaf.id for leaf in schema.leaves()), {f.id for f in schema.walk()}
     fragments = snapshot.manifest.lazy_fragments

@@ -69,6 +69,7 @@ class DeltaTarget:
         repeats: bool = False,
     ) -> DeltaTarget:
         """The target for a change of the rows of `snapshot`."""
+        write.rules.generated.check_assigned(assigned)
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         return cls(write.based_on(snapshot), tuple(assigned), others, verify, key, repeats)
 
@@ -82,7 +83,8 @@ class DeltaTarget:
         """The ids of the assigned columns and of all their nested fields."""
         fields = self.write.schema.fields
         places = zip(fields, matched(self.assigned, fields), strict=True)
-        columns = tuple(field for field, at in places if at is not None)
+        computed = {c.column.name for c in self.write.rules.generated.computed if c.read & set(self.assigned)}
+        columns = tuple(field for field, at in places if at is not None or field.name in computed)
         return tuple(field.id for field in Schema(columns).walk())
 
     @cached_property

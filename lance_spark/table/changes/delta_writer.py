@@ -57,7 +57,11 @@ class DeltaWriter:
     def __init__(self, target: DeltaTarget) -> None:
         self._target = target
         schema = target.write.schema
-        self._kept = tuple(f for f, at in zip(schema.fields, matched(target.assigned, schema.fields), strict=True) if at is None)
+        unassigned = tuple(f for f, at in zip(schema.fields, matched(target.assigned, schema.fields), strict=True) if at is None)
+        computed = {c.column.name for c in target.write.rules.generated.computed}
+        self._unassigned = frozenset(f.name for f in unassigned)
+        # The rules compute these anew.
+        self._kept = tuple(f for f in unassigned if f.name not in computed)
         self._left: dict[int, BitMap] = {}
         self._moved, self._inserted = FragmentWriter(target.write), FragmentWriter(target.write)
         self._row_ids: list[np.ndarray] = []
@@ -144,10 +148,10 @@ class DeltaWriter:
 
     def _with_kept(self, rows: pa.Table, known: pa.Table) -> pa.Table:
         """The rows with the table's values in the columns that are not assigned."""
-        kept, fields = {f.name for f in self._kept}, self._target.write.schema.fields
-        stale = {at for field, at in zip(fields, matched(rows.schema.names, fields), strict=True) if field.name in kept}
+        fields = self._target.write.schema.fields
+        stale = {at for field, at in zip(fields, matched(rows.schema.names, fields), strict=True) if field.name in self._unassigned}
         rows = rows.select([i for i in range(rows.num_columns) if i not in stale])
-        for name in kept:
+        for name in (f.name for f in self._kept):
             rows = rows.append_column(known.schema.field(name), known.column(name))
         return rows
 

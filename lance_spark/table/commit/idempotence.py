@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION, NumberedWrites, number_of
+from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION, NumberedWrites, includes, number_of
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import transaction_heads
@@ -21,7 +21,7 @@ def covers(theirs: Transaction, ours: Transaction) -> bool:
     """True if the committed transaction `theirs` makes `ours` redundant."""
     app = ours.properties.get(APP_ID)
     done, wanted = number_of(theirs.properties, app), number_of(ours.properties, app)
-    return done is not None and wanted is not None and done >= wanted
+    return app is not None and done is not None and wanted is not None and includes(app, done, wanted)
 
 
 def done_before(store: Store, properties: Mapping[str, str]) -> Snapshot | None:
@@ -39,7 +39,12 @@ def is_done(latest: Snapshot, properties: Mapping[str, str]) -> bool:
     if app is None or wanted is None:
         return False
     done = _known(latest, app).number(app)
-    return done is not None and done >= wanted
+    return done is not None and includes(app, done, wanted)
+
+
+def last_number(latest: Snapshot, app: str) -> int | None:
+    """The number of the last write of an application that stands in `latest`, the latest version; None if there is none."""
+    return _known(latest, app).number(app)
 
 
 def with_numbers(latest: Snapshot, properties: Mapping[str, str]) -> Snapshot:

@@ -70,6 +70,7 @@ _MOST_HELD = 64 << 20
 @dataclass(frozen=True)
 class CleanupPolicy:
     """Options of a cleanup. Versions older than `older_than` are removed, except the latest `retain_versions` (None: no such condition).
+    With `versions`, only these are removed.
 
     `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent writers.
     `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed.
@@ -81,6 +82,7 @@ class CleanupPolicy:
     error_if_tagged_old_versions: bool = True
     delete_rate_limit: int | None = None
     dry_run: bool = False
+    versions: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         for name in ("retain_versions", "delete_rate_limit"):
@@ -164,7 +166,8 @@ class _Cleanup:
         named, tagged = self._named(), dict[str, int]()
         oldest_kept = min(oldest_kept, needed)
         for version, manifest in self._track(self._opened(versions), "read versions", len(versions)):
-            old = version < oldest_kept and (hint is None or version <= hint) and self._is_of_age(manifest)
+            is_chosen = self._policy.versions is None or version in self._policy.versions
+            old = is_chosen and version < oldest_kept and (hint is None or version <= hint) and self._is_of_age(manifest)
             if old:
                 tagged.update({name: v for name, v in tags.items() if v == version})
             if old and version not in named:

@@ -52,6 +52,7 @@ from lance_spark.table.versions.clones import Holds
 from lance_spark.table.versions.hint import PATH as HINT
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.identity_claims import copy_claims
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, manifest_path
 from lance_spark.table.versions.spilled_lineage import with_lineage
@@ -164,6 +165,7 @@ def with_bases(manifest: Manifest, base: Callable[[int | None], int | None]) -> 
 
 
 def _commit_new(target: Store, manifest: Manifest, source: Snapshot, *, shallow: bool) -> Snapshot:
+    copy_claims(source.root, target, source.manifest.schema)
     try:
         return _commit(target, manifest, source, shallow=shallow)
     except FileExistsError:

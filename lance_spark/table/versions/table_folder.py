@@ -5,9 +5,10 @@ from __future__ import annotations
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.clones import dropping
+from lance_spark.table.versions.identity_claims import CLAIMS
 from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
 
-_OTHER_FOLDERS = ("_refs", "tree", "_mem_wal")
+_OTHER_FOLDERS = ("_refs", "tree", "_mem_wal", "_copied", CLAIMS)
 _OTHER_FILES = (".lance-", "_latest")
 """Beginnings of files beside the folders of a table: marks of namespaces, and the latest manifest of tables before 0.2."""
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.types import is_binary, is_list, is_text
 from lance_spark.errors import SchemaMismatchError
-from lance_spark.schema.declared_types import COLLATIONS, DeclaredType, declared
+from lance_spark.schema.declared_types import COLLATIONS, DeclaredType, declared, is_generated
 from lance_spark.schema.schema import Field
 
 CURRENT_DEFAULT, EXISTS_DEFAULT = "CURRENT_DEFAULT", "EXISTS_DEFAULT"
@@ -109,8 +109,8 @@ def default_of(field: Field) -> Default | None:
 
 
 def is_required(field: Field) -> bool:
-    """True if inserted rows must have a value for the column: it is not nullable, and has no default."""
-    return not field.nullable and default_of(field) is None
+    """True if inserted rows must have a value for the column: it is not nullable, has no default and is not generated."""
+    return not field.nullable and default_of(field) is None and not is_generated(field)
 
 
 def is_checked(text: str, t: pa.DataType) -> bool:

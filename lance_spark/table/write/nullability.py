@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.types import is_list
 from lance_spark.schema.schema import PRIMARY_KEY
+from lance_spark.schema.variants import is_variant
 
 
 def loosened(new: pa.Schema, old: pa.Schema | None = None, declared: Collection[str] = ()) -> pa.Schema:
@@ -28,9 +29,12 @@ def loosened(new: pa.Schema, old: pa.Schema | None = None, declared: Collection[
 
 
 def _loosened(new: pa.Field, old: pa.Field | None) -> pa.Field:
-    """The field, nullable unless the old one is not. Items of vectors stay as they are; keys of maps are never null."""
+    """The field, nullable unless the old one is not.
+
+    Items of vectors and parts of variants stay as they are; keys of maps are never null.
+    """
     t, was = new.type, pa.null() if old is None else old.type
-    if pa.types.is_struct(t):
+    if pa.types.is_struct(t) and not is_variant(new):
         t = pa.struct(_in_struct(list(t), list(was) if pa.types.is_struct(was) else []))
     elif pa.types.is_map(t):
         t = pa.map_(t.key_field, _loosened(t.item_field, was.item_field if pa.types.is_map(was) else None))

@@ -2,11 +2,12 @@
 
 1. match: columns go by name; the rows may lack some.
 2. default: a column that an inserted row lacks has its DEFAULT, or is null. A given null stays null.
-3. cast: values get the types of the columns.
-4. length: CHAR pads, and longer values than CHAR and VARCHAR permit are refused.
-5. not null: a null in a column that is not nullable, such as one of a primary key, is refused.
-6. check: a row that fails a CHECK constraint is refused.
-7. within: a row that does not satisfy the condition of replaceWhere is refused.
+3. generate: a GENERATED column that a row lacks, or in which it has null, is computed or numbered, and one that is given is checked.
+4. cast: values get the types of the columns.
+5. length: CHAR pads, and longer values than CHAR and VARCHAR permit are refused.
+6. not null: a null in a column that is not nullable, such as one of a primary key, is refused.
+7. check: a row that fails a CHECK constraint is refused.
+8. within: a row that does not satisfy the condition of replaceWhere is refused.
 
 Rows are sorted after that (see `order`). The driver makes the rules once for a write, and they travel in the target of the write.
 """
@@ -31,6 +32,7 @@ from lance_spark.schema.schema import Schema
 from lance_spark.table.write.conform import as_columns, check_nulls, conform, of_declared_lengths
 from lance_spark.table.write.constraints import NO_CONSTRAINTS, Constraints, constraints, names_read
 from lance_spark.table.write.defaults import Default, Moment, default_of
+from lance_spark.table.write.generated import NOTHING_GENERATED, Generated
 
 NO_VALUES: Mapping[str, pa.Array] = MappingProxyType({})
 
@@ -60,6 +62,7 @@ class Rules:
     constraints: Constraints = NO_CONSTRAINTS
     within: Predicate | None = None
     moment: Moment = field(default_factory=_now)
+    generated: Generated = NOTHING_GENERATED
 
     def apply(self, rows: pa.RecordBatch, columns: Schema, kind: Kind, beside: Mapping[str, pa.Array] = NO_VALUES) -> pa.RecordBatch:
         """The rows as `columns`, which are those of the files, or `rows` itself if no rule has work.
@@ -69,6 +72,8 @@ class Rules:
         rows = as_columns(rows, columns, self._values(rows, columns) if kind is Kind.INSERTED else {})
         if kind is Kind.STORED:
             return rows
+        if self.generated:
+            rows = self._generated(rows, columns, kind, beside)
         rows = of_declared_lengths(rows, columns)
         check_nulls(rows, columns)
         if kind is not Kind.VALUES:
@@ -81,7 +86,14 @@ class Rules:
 
     def reads(self, columns: Iterable[str]) -> set[str]:
         """The columns that the constraints of these columns read; none if no constraint does."""
-        return {f.name for f in self.constraints.reading(columns).fields}
+        return {f.name for f in self.constraints.reading(columns).fields} | self.generated.reads(columns)
+
+    def _generated(self, rows: pa.RecordBatch, columns: Schema, kind: Kind, beside: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """The rows with their generated columns, which may read columns that the files lack."""
+        if kind is Kind.VALUES:
+            self.generated.check_values(columns.names)
+        wider = _with_nulls(_together(rows, beside), self.generated)
+        return self.generated.filled(wider, kind is Kind.INSERTED).select(columns.names)
 
     def in_zone(self, zone: str) -> Rules:
         """These rules in the time zone of a session."""
@@ -124,6 +136,15 @@ def rules_of(schema: Schema, config: Mapping[str, str]) -> Rules:
     """The rules of a table with these columns and this config."""
     defaults = tuple(default for f in schema.fields if (default := default_of(f)) is not None)
     return Rules(defaults, constraints(config, schema))
+
+
+def _with_nulls(rows: pa.RecordBatch, generated: Generated) -> pa.RecordBatch:
+    """The rows, with nulls in the columns that expressions read and that the rows lack."""
+    for computed in generated.computed:
+        for column in computed.fields:
+            if column.name not in rows.schema.names:
+                rows = rows.append_column(pa.field(column.name, column.type), pa.nulls(rows.num_rows, column.type))
+    return rows
 
 
 def _together(rows: pa.RecordBatch, beside: Mapping[str, pa.Array]) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.metadata.row_columns import check_new_names
 from lance_spark.schema import primary_key
-from lance_spark.schema.declared_types import DECLARED
+from lance_spark.schema.declared_types import DECLARED, is_generated
 from lance_spark.schema.schema import Schema
 from lance_spark.schema.storage_version import StorageVersion
 from lance_spark.table.versions.snapshot import Snapshot
@@ -120,7 +120,7 @@ def _of_append(base: Snapshot, data: pa.Schema, options: WriteOptions) -> Column
         raise SchemaMismatchError("the data has none of the table's columns")
     fields = []
     for field, at in zip(table.fields, places, strict=True):
-        if at is not None or default_of(field) is not None:
+        if at is not None or default_of(field) is not None or is_generated(field):
             fields.append(field)
     files = replace(table, fields=tuple(fields))
     return Columns(table, files, _change(base, table))

@@ -37,6 +37,7 @@ from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS, TableSettings, check_counts
 from lance_spark.table.build.old_writers import completed
@@ -49,6 +50,7 @@ from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, reopened
 from lance_spark.table.write.bases import Folder, are_registered, new_bases
 from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.generated import Generated, generated_of
 from lance_spark.table.write.merge_schema import commit_widened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
@@ -157,7 +159,7 @@ def _begin(
     check_supported(columns.files, WRITABLE[data_format])
     check_order(columns.table, options.write_order)
     config = {**({} if current is None else current.config), **options.config}
-    rules = rules_of(columns.table, config)
+    rules = replace(rules_of(columns.table, config), generated=_generated(columns.table, store, base, columns.change == "new"))
     # An overwrite has all columns of the table in its operation.
     adds_columns = mode == "append" and columns.change == "added"
     table_schema = columns.table if adds_columns else None
@@ -165,6 +167,13 @@ def _begin(
     if base is None:
         return _with_initial_bases(target), None
     return _in_bases(target, base, options).based_on(base), base
+
+
+def _generated(columns: Schema, store: Store, base: Snapshot | None, are_new: bool) -> Generated:
+    """The generated columns of a table; `base` is its latest version (None: there is no table). Columns that are new have no rows yet."""
+    if base is None:
+        return generated_of(columns, store, False)
+    return generated_of(columns, base.root, base.manifest.max_fragment_id is not None and not are_new)
 
 
 def _with_initial_bases(target: WriteTarget) -> WriteTarget:
@@ -211,7 +220,8 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     data_format = _data_format(manifest, "append", options) if adds_rows else manifest.data_format
     if adds_rows:
         check_supported(manifest.schema, WRITABLE[data_format])
-    rules = rules_of(manifest.schema, manifest.config)
+    generated = _generated(manifest.schema, snapshot.store, snapshot, False)
+    rules = replace(rules_of(manifest.schema, manifest.config), generated=generated)
     target = WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, rules)
     return _in_bases(target, snapshot, options).based_on(snapshot)
 
@@ -255,6 +265,8 @@ def commit_write(
             return open_snapshot(target.store)
         transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
         return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
+    for identity in target.rules.generated.identities:
+        identity.begin()
     keeps = target.mode == "overwrite" and bool(target.read_version) and target.options.keeps_columns
     config, bases = dict(target.options.config), target.initial_bases
     operation = Overwrite(tuple(fragments), target.schema, config, bases, keeps_columns=keeps)

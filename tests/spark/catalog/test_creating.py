@@ -90,10 +90,10 @@ def test_a_query_that_fails_leaves_no_table_and_no_file(own: Lake) -> None:
     for statement in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
         with pytest.raises(SPARK_ERRORS, match="stop here"):
             own.sql(f"{statement} lance.ns.t AS SELECT id, if(id > 2, raise_error('stop here'), 1) AS v FROM range(5)")
-    with pytest.raises(SPARK_ERRORS, match="Lance has no type for Spark's variant"):
-        own.sql("CREATE TABLE lance.ns.t AS SELECT parse_json('1') AS v")
-    with pytest.raises(SPARK_ERRORS, match="Lance has no type for Spark's variant"):
-        own.sql("CREATE TABLE lance.ns.t (v VARIANT)")
+    with pytest.raises(SPARK_ERRORS, match="Lance has no type for Spark's interval month"):
+        own.sql("CREATE TABLE lance.ns.t AS SELECT INTERVAL '1' MONTH AS v")
+    with pytest.raises(SPARK_ERRORS, match="Lance has no type for Spark's interval year"):
+        own.sql("CREATE TABLE lance.ns.t (v INTERVAL YEAR)")
     assert own.sql("SHOW TABLES IN lance.ns") == []
     assert own.files() == set()
     own.sql("CREATE TABLE lance.ns.t AS SELECT 1 AS a")

@@ -209,6 +209,13 @@ def test_nulls_within_are_refused_where_the_table_forbids_them(t: pa.DataType) -
         conform(pa.record_batch([free], names=["v"]), from_arrow(pa.schema([("v", t)])))
 
 
+def test_a_null_struct_in_a_map_has_no_fields_that_could_be_null() -> None:
+    t = pa.map_(pa.string(), pa.struct([pa.field("x", pa.int32(), nullable=False)]))
+    rows = [[("a", {"x": 1}), ("b", None)], None, [], [("c", None)]]
+    batch = pa.record_batch([pa.array([[("z", {"x": 0})], *rows], t)], names=["v"])[1:]
+    assert conform(batch, from_arrow(pa.schema([("v", t)])))["v"].to_pylist() == rows
+
+
 def _all_nullable(t: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(t):
         return pa.struct([pa.field(f.name, _all_nullable(f.type)) for f in t])

@@ -3,12 +3,16 @@ package lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.ClusterByTransform;
+import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
@@ -62,6 +66,14 @@ public class Changes {
     ObjectNode clustering = Json.object();
     clustering.set("columns", columns(columns));
     return Json.text(clustering);
+  }
+
+  /** CLUSTER BY of these columns; none if there are none. */
+  static Transform[] clusters(JsonNode columns) {
+    if (columns == null || columns.size() == 0) return new Transform[0];
+    NamedReference[] references = new NamedReference[columns.size()];
+    for (int i = 0; i < references.length; i++) references[i] = Expressions.column(Json.at(columns, i).asText());
+    return new Transform[] { new ClusterByTransform(CollectionConverters.asScala(Arrays.asList(references)).toSeq()) };
   }
 
   /** A change of a table that is only an entry of Spark's catalog, which has the clustering as a property. */

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
@@ -25,19 +26,21 @@ public class NamedTable extends LanceTable {
   private static final List LOADED = Arrays.asList(Names.LOADED_OPTIONS.toLowerCase(Locale.ROOT).split(" "));
   private final PythonTable inner;
   private final Map properties;
+  private final Transform[] clustering;
 
   /** `loaded` is the answer of lance_spark.spark.catalog.tables.load. */
   NamedTable(String name, JsonNode loaded) { this(name, loaded, Collections.EMPTY_MAP); }
 
   /** A table whose entry in a catalog has more properties. */
   protected NamedTable(String name, JsonNode loaded, Map ofEntry) {
-    this(inner(loaded, Names.FORMAT), name, Json.texts(Json.at(loaded, "options")), ofEntry);
+    this(inner(loaded, Names.FORMAT), name, Json.texts(Json.at(loaded, "options")), ofEntry, Changes.clusters(Json.at(loaded, "clusters")));
     this.properties.putAll(Json.texts(Json.at(loaded, "properties")));
   }
 
-  private NamedTable(PythonTable inner, String name, Map options, Map properties) {
+  private NamedTable(PythonTable inner, String name, Map options, Map properties, Transform[] clustering) {
     super(inner, name, options);
     this.inner = inner;
+    this.clustering = clustering;
     this.properties = new LinkedHashMap(properties);
   }
 
@@ -55,19 +58,26 @@ public class NamedTable extends LanceTable {
     }
   }
 
-  /** The table with more properties. */
-  private NamedTable(NamedTable table, Map more) {
+  /** The table with more properties, and this clustering. */
+  private NamedTable(NamedTable table, Map more, Transform[] clustering) {
     super(table);
     this.inner = table.inner;
+    this.clustering = clustering;
     this.properties = new LinkedHashMap(table.properties);
     this.properties.putAll(more);
   }
 
-  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return new NamedTable(this, details(catalog, id)); }
+  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return new NamedTable(this, details(catalog, id), clustering); }
+
+  /** The table for SHOW CREATE TABLE: Spark writes PARTITIONED BY for any clustering, which is among the properties, too. */
+  public Table unclustered() { return new NamedTable(this, Collections.EMPTY_MAP, new Transform[0]); }
 
   protected Map details(CatalogPlugin catalog, Identifier id) throws Exception { return ((NamespaceCatalog) catalog).details(id); }
 
   public Map properties() { return properties; }
+
+  /** CLUSTER BY: Spark compares it with that of a writer that appends, and with that of a pipeline. */
+  public Transform[] partitioning() { return clustering; }
 
   public Set capabilities() {
     Set capabilities = super.capabilities();

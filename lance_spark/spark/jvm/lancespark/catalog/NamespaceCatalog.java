@@ -41,7 +41,10 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** The settings of the catalog, for lance_spark.verbs.target. */
   public Map settings() { return python.settings; }
 
-  public Set capabilities() { return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE); }
+  public Set capabilities() {
+    return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
+        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS);
+  }
 
   public Table loadTable(Identifier id) { return load(id, Json.object()); }
 
@@ -86,6 +89,8 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** What a statement says of a new table. */
   public static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
     ObjectNode texts = Json.texts(properties);
+    // toTable of a stream says it a second time, as a property.
+    texts.remove("__clustering_columns");
     for (int i = 0; i < partitions.length; i++) {
       if (!partitions[i].name().equals("cluster_by")) {
         throw new UnsupportedOperationException("lance tables have no partitions or buckets: leave out PARTITIONED BY and CLUSTERED BY (partitionBy, "
@@ -93,7 +98,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
       }
       texts.put(Names.CLUSTERING, Changes.clustering(partitions[i].references()));
     }
-    ObjectNode definition = Json.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
+    ObjectNode definition = Json.object().put("schema", Json.text(Columns.json(columns)));
     definition.set("properties", texts);
     return definition;
   }

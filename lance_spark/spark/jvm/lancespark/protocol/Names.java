@@ -43,6 +43,8 @@ public final class Names {
   /** The errors for which Spark has classes (lance_spark.errors). */
   public static final String NO_TABLE = "TableNotFoundError", TABLE_EXISTS = "TableAlreadyExistsError", NO_NAMESPACE = "NamespaceNotFoundError",
       NAMESPACE_EXISTS = "NamespaceAlreadyExistsError", NAMESPACE_NOT_EMPTY = "NamespaceNotEmptyError";
+  /** In the metadata of a column of a statement: its expression, or its identity. */
+  public static final String COMPUTED = "lance_spark.generated", IDENTITY = "lance_spark.identity";
   /** In the metadata of a column: its lists all have this size. */
   public static final String FIXED_SIZE = "arrow.fixed-size-list.size";
 

@@ -12,12 +12,17 @@ import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import lancespark.table.LanceTable;
 import lancespark.table.WholeTable;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData$;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -27,6 +32,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
@@ -37,7 +43,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * It makes writes with mergeSchema those WITH SCHEMA EVOLUTION, where Spark has that: otherwise it compares their columns with those of the table first. It inserts into the table of a temporary view
  * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT. It takes Spark's default source for no format where
- * saveAsTable and createTable make a table in a catalog of lance tables.
+ * saveAsTable and createTable make a table in a catalog of lance tables, and where DataFrames append to a lance table of the session catalog, or replace it.
  */
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES_ALWAYS = "spark.lance.mergeSchema";
@@ -49,6 +55,7 @@ public class EarlyNames extends Rule implements Addition {
   public TreeNode apply(TreeNode plan) {
     try {
       if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
+      if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
       return new Writes().in(new Insertions().in((LogicalPlan) plan));
     } catch (Throwable t) {
       Platform.throwException(t);
@@ -107,7 +114,7 @@ public class EarlyNames extends Rule implements Addition {
 
     /** Whether a name is that of a lance table of the session catalog, or one in a catalog of lance tables. */
     private static boolean isNamed(UnresolvedRelation relation) {
-      return isEntry(relation) || hasOnlyLanceTables(CollectionConverters.asJava(relation.multipartIdentifier()));
+      return isEntry((scala.collection.immutable.Seq) relation.multipartIdentifier()) || hasOnlyLanceTables(CollectionConverters.asJava(relation.multipartIdentifier()));
     }
   }
 
@@ -115,12 +122,35 @@ public class EarlyNames extends Rule implements Addition {
   private static LogicalPlan withoutDefaultFormat(V2CreateTablePlan plan) {
     boolean isStatement = !((LogicalPlan) plan).origin().sqlText().isEmpty();
     if (isStatement || !(plan.name() instanceof UnresolvedIdentifier)) return (LogicalPlan) plan;
-    if (!hasOnlyLanceTables(CollectionConverters.asJava(((UnresolvedIdentifier) plan.name()).nameParts()))) return (LogicalPlan) plan;
     TableSpecBase table = (TableSpecBase) SparkInternals.argument((scala.Product) plan, "tableSpec");
-    String format = SparkSession.active().conf().get("spark.sql.sources.default");
-    if (table.provider().isEmpty() || !format.equalsIgnoreCase((String) table.provider().get())) return (LogicalPlan) plan;
-    Object withoutFormat = SparkInternals.with((scala.Product) table, "provider", scala.Option.empty());
-    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "tableSpec", withoutFormat);
+    if (!isDefault(table.provider())) return (LogicalPlan) plan;
+    scala.collection.immutable.Seq names = ((UnresolvedIdentifier) plan.name()).nameParts();
+    scala.Option format = scala.Option.empty();
+    if (!hasOnlyLanceTables(CollectionConverters.asJava(names))) {
+      boolean isReplaced = plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect;
+      if (!isReplaced || !isEntry(names)) return (LogicalPlan) plan;
+      format = new scala.Some(Names.FORMAT);
+    }
+    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "tableSpec", SparkInternals.with((scala.Product) table, "provider", format));
+  }
+
+  /**
+   * saveAsTable in mode append, without a format, to a lance table of the session catalog. Spark compares its default source with the table's,
+   * though an append says nothing of the format.
+   */
+  private static LogicalPlan appended(CreateTable plan) throws Exception {
+    CatalogTable table = plan.tableDesc();
+    scala.collection.immutable.Seq names = table.identifier().nameParts();
+    boolean isPlain = table.partitionColumnNames().isEmpty() && table.bucketSpec().isEmpty() && table.storage().locationUri().isEmpty();
+    if (plan.mode() != SaveMode.Append || plan.query().isEmpty() || !isPlain || !isDefault(table.provider()) || !isEntry(names)) return plan;
+    Object relation = new UnresolvedRelation(names, CaseInsensitiveStringMap.empty(), false);
+    Object[] given = { relation, plan.query().get(), table.storage().properties() };
+    return (LogicalPlan) SparkInternals.made(AppendData$.MODULE$, "byName", given);
+  }
+
+  /** Whether a format is none, or Spark's default source. */
+  private static boolean isDefault(scala.Option format) {
+    return format.isEmpty() || SparkSession.active().conf().get("spark.sql.sources.default").equalsIgnoreCase((String) format.get());
   }
 
   /** Whether a name is one in a catalog of lance tables. */
@@ -137,8 +167,7 @@ public class EarlyNames extends Rule implements Addition {
   }
 
   /** Whether a name is that of a lance table of the session catalog. */
-  private static boolean isEntry(UnresolvedRelation relation) {
-    scala.collection.immutable.Seq parts = (scala.collection.immutable.Seq) relation.multipartIdentifier();
+  private static boolean isEntry(scala.collection.immutable.Seq parts) {
     List names = CollectionConverters.asJava(parts);
     org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
     SessionCatalogs manager = SessionCatalogs.active();

@@ -1,6 +1,7 @@
 package lancespark.session_catalog;
 
 import java.util.*;
+import lancespark.catalog.NamedTable;
 import lancespark.core.Features;
 import lancespark.core.HandOver;
 import lancespark.core.Session;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -60,13 +62,43 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect) plan = withSettings(plan);
-      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
+      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) {
+        checkColumns((scala.Product) plan);
+        return withHiddenSettings(plan);
+      }
       if (plan instanceof CreateTempViewUsing && Names.FORMAT.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
+      if (plan instanceof ShowCreateTable) return unclustered((ShowCreateTable) plan);
       return plan instanceof V2WriteCommand ? measured(plan) : plan;
     }
+  }
+
+  /** Refuses GENERATED columns of the session catalog, which keeps none. */
+  private static void checkColumns(scala.Product plan) throws Exception {
+    Object name = SparkInternals.argument(plan, "name");
+    if (!(name instanceof ResolvedIdentifier) || !((ResolvedIdentifier) name).catalog().name().equals("spark_catalog")) return;
+    Object[] arguments = SparkInternals.arguments(plan);
+    for (int i = 0; i < arguments.length; i++) {
+      if (!(arguments[i] instanceof scala.collection.immutable.Seq)) continue;
+      Iterator columns = CollectionConverters.asJava((scala.collection.immutable.Seq) arguments[i]).iterator();
+      while (columns.hasNext()) {
+        Object column = columns.next();
+        if (!column.getClass().getSimpleName().equals("ColumnDefinition") || !isGenerated((scala.Product) column)) continue;
+        throw new UnsupportedOperationException("Spark's session catalog keeps no GENERATED columns; write CREATE TABLE lance.db.t (..) in a catalog of "
+            + "lance_spark.catalog, and CREATE TABLE t USING lance LOCATION with the location of that table");
+      }
+    }
+  }
+
+  private static boolean isGenerated(scala.Product column) {
+    for (int i = 0; i < column.productArity(); i++) {
+      String part = column.productElementName(i);
+      boolean saysHow = part.equals("generationExpression") || part.equals("identityColumnSpec");
+      if (saysHow && !((scala.Option) column.productElement(i)).isEmpty()) return true;
+    }
+    return false;
   }
 
   /** DESCRIBE EXTENDED shows more of a table than its properties. */
@@ -75,6 +107,13 @@ public class CatalogTables extends Rule {
     ResolvedTable table = (ResolvedTable) plan.relation();
     Table detailed = ((LanceTable) table.table()).detailed(table.catalog(), table.identifier());
     return (LogicalPlan) SparkInternals.with(plan, "relation", SparkInternals.with(table, "table", detailed));
+  }
+
+  private static LogicalPlan unclustered(ShowCreateTable plan) throws Exception {
+    if (!(plan.child() instanceof ResolvedTable) || !(((ResolvedTable) plan.child()).table() instanceof NamedTable)) return plan;
+    ResolvedTable table = (ResolvedTable) plan.child();
+    Table unclustered = ((NamedTable) table.table()).unclustered();
+    return (LogicalPlan) SparkInternals.with(plan, "child", SparkInternals.with(table, "table", unclustered));
   }
 
   /** True if a statement creates a lance table. */

@@ -7,6 +7,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.*;
 import lancespark.catalog.LanceProcedure;
+import lancespark.catalog.NamespaceCatalog;
 import lancespark.catalog.Rows;
 import lancespark.core.OwnStatement;
 import lancespark.core.Session;
@@ -15,8 +16,10 @@ import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import lancespark.table.LanceTable;
+import lancespark.table.LastChange;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
@@ -25,6 +28,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.execution.SparkSqlParser;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -38,6 +42,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
  */
 public class LanceStatement extends LogicalPlan implements OwnStatement {
+  private static final String[] FIGURES = { "num_affected_rows" };
+  private static final String[] FIGURES_OF_MERGE = { "num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows" };
   private final StatementText statement;
   private final String method;
   private final Object[] given;
@@ -76,13 +82,21 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   /** The rows of the statement, which runs now, or the plan of the next parser. */
   public LogicalPlan answer() {
     try {
+      if (statement.isNoTable) return ofOthers();
+      if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
       if (place == null) return handedOver(given);
       ObjectNode request = statement.json();
       if (!statement.made.isEmpty()) place = place.making(statement.made, request);
       request.set("place", place.json);
-      JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      JsonNode meaning;
+      try {
+        meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      } catch (Throwable t) {
+        throw t instanceof NoSuchTableException && place.entry != null ? hasNoVersion(place.entry) : t;
+      }
       if (meaning.has("sql")) return sparks(meaning, "sql");
+      if (meaning.has("copy")) return copied(place, (ObjectNode) Json.at(meaning, "copy"));
       if (meaning.has("rows")) return ColumnValues.append(place.relation(), sparks(meaning, "rows"), meaning);
       LanceProcedure procedure =
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, Json.at(meaning, "procedure").asText()));
@@ -134,6 +148,66 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     }
   }
 
+  /** What the next parser makes of a statement about no lance table. Raises our refusal in a catalog of lance tables, and if the parser knows no such statement. */
+  private LogicalPlan ofOthers() throws Throwable {
+    if (Place.isInLanceCatalog(statement.name)) return refused();
+    try {
+      return handedOver(given);
+    } catch (Throwable t) {
+      if (!(t instanceof ParseException)) throw t;
+      return refused();
+    }
+  }
+
+  /** DELETE, UPDATE or MERGE of a lance table returns how many rows it changed, as Delta Lake's do. */
+  private LogicalPlan rowChanges() throws Throwable {
+    org.apache.spark.sql.classic.SparkSession session = Session.active();
+    LogicalPlan analysed = (LogicalPlan) session.sessionState().analyzer().execute(handedOver(given));
+    if (!isOfLanceTable(analysed)) return handedOver(given);
+    JsonNode before = LastChange.of(session);
+    org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, analysed);
+    JsonNode change = LastChange.of(session);
+    ArrayNode counts = Json.array().add(0).add(0).add(0).add(0);
+    if (change != before) counts = (ArrayNode) NamespaceCatalog.ofPaths().python.ask("figures", (ObjectNode) change, Identifier.of(new String[0], ""), new String[0]);
+    String[] names = ((String) statement.head.get(0)).equals("MERGE") ? FIGURES_OF_MERGE : FIGURES;
+    StructType shown = new StructType();
+    ArrayNode row = Json.array();
+    for (int i = 0; i < names.length; i++) {
+      shown = shown.add(names[i], DataTypes.LongType, true);
+      row.add(Json.at(counts, i));
+    }
+    return result(shown, Json.array().add(row));
+  }
+
+  private LogicalPlan copied(Place place, ObjectNode copy) throws Throwable {
+    long rows;
+    try {
+      rows = new FileCopy(place, copy).rows();
+    } catch (Throwable t) {
+      throw t instanceof NoSuchTableException && place.entry != null ? hasNoVersion(place.entry) : t;
+    }
+    StructType shown = new StructType().add("num_affected_rows", DataTypes.LongType, true).add("num_inserted_rows", DataTypes.LongType, true);
+    return result(shown, Json.array().add(Json.array().add(rows).add(rows)));
+  }
+
+  /** Whether the target of a command, its first part, is a lance table. */
+  private static boolean isOfLanceTable(LogicalPlan command) {
+    Object target = command.productArity() == 0 ? null : command.productElement(0);
+    if (!(target instanceof LogicalPlan)) return false;
+    Iterator leaves = CollectionConverters.asJava(((LogicalPlan) target).collectLeaves()).iterator();
+    while (leaves.hasNext()) {
+      Object leaf = leaves.next();
+      if (leaf instanceof DataSourceV2Relation && LanceTable.scanned(((DataSourceV2Relation) leaf).table()) != null) return true;
+    }
+    return false;
+  }
+
+  private LogicalPlan refused() throws Throwable {
+    NamespaceCatalog none = NamespaceCatalog.ofPaths();
+    JsonNode meaning = none.python.ask("refusal", statement.json(), Identifier.of(new String[0], ""), new String[0]);
+    throw new UnsupportedOperationException(meaning.asText());
+  }
+
   /** The plan of the statement of Spark's own that means the same. */
   private LogicalPlan sparks(JsonNode meaning, String key) throws Throwable {
     Object[] arguments = (Object[]) given.clone();
@@ -180,7 +254,11 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
         ((ArrayNode) Json.at(all, i)).add(isText ? Json.at(column, "text") : Json.at(Json.at(rows, i), from));
       }
     }
-    scala.collection.immutable.Seq values = CollectionConverters.asScala(Arrays.asList(new Rows(shown, all).rows())).toSeq();
+    return result(shown, all);
+  }
+
+  private static LogicalPlan result(StructType shown, ArrayNode rows) throws Exception {
+    scala.collection.immutable.Seq values = CollectionConverters.asScala(Arrays.asList(new Rows(shown, rows).rows())).toSeq();
     org.apache.spark.sql.classic.SparkSession session = Session.active();
     LogicalPlan empty = ((org.apache.spark.sql.classic.Dataset) session.createDataFrame(new ArrayList(), shown)).queryExecution().analyzed();
     LogicalPlan relation = (LogicalPlan) SparkInternals.with((scala.Product) LocalRelation$.MODULE$.apply(empty.output()), "data", values);

@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.catalog.NamespaceCatalog;
+import lancespark.core.OfLanceTables;
+import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
 import lancespark.functions.SearchFunction;
 import lancespark.protocol.Json;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Where a lance table is: the catalog that reaches it, and what the requests of its procedures say of the table. */
 class Place {
@@ -59,6 +62,15 @@ class Place {
     Place place = isOwn ? new Place((NamespaceCatalog) catalog, "id", Json.names(id), id, null) : at(SearchFunction.options(relation), names, entry(relation));
     place.named = relation;
     return place;
+  }
+
+  /** Whether a name is one in a catalog of lance tables. That of a temporary view is in none. */
+  static boolean isInLanceCatalog(List names) {
+    if (Session.active().sessionState().catalog().isTempView(CollectionConverters.asScala(names).toSeq())) return false;
+    SessionCatalogs manager = SessionCatalogs.active();
+    boolean isNamed = manager.isCatalogRegistered((String) names.get(0));
+    CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+    return catalog instanceof OfLanceTables;
   }
 
   /** The table as the target of a write. */

@@ -21,6 +21,7 @@ class StatementText {
     }
   }
 
+  private static final List ROW_CHANGES = Arrays.asList(new String[] { "DELETE", "UPDATE", "MERGE" });
   private static final String PARAMETERS = "?:$";
   private static final int NONE = -1;
   private final String text;
@@ -33,6 +34,8 @@ class StatementText {
   private int rest = 0, start = 0;
   /** True if the table is a path in quotes, which may be one of another format. */
   boolean isPath = false;
+  /** True if the name is that of something that is no lance table, so that the statement is refused. */
+  boolean isNoTable = false;
   /** The name of an index that comes before the table; empty in most statements. */
   private String index = "";
 
@@ -52,10 +55,12 @@ class StatementText {
     made.clear();
     index = "";
     isPath = false;
+    isNoTable = false;
     int at = 0;
     for (int i = 0; i < sentence.length; i++) {
       String part = sentence[i];
-      if (part.equals("<t>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
+      isNoTable = isNoTable || part.equals("<n>");
+      if (part.equals("<t>") || part.equals("<n>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
       else if (part.equals("<x>")) at = afterName(at, made);
       else if (part.equals("<i>")) at = afterIndex(at);
       else if (part.equals("..")) at = Math.max(at, count() - (sentence.length - i - 1));
@@ -101,6 +106,9 @@ class StatementText {
     name.add(path.value);
     return at + 1;
   }
+
+  /** True for DELETE, UPDATE and MERGE, which Spark knows. */
+  boolean changesRows() { return ROW_CHANGES.contains(word(0)); }
 
   /** The number of all tokens. */
   private int count() {

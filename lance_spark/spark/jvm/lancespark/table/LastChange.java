@@ -1,5 +1,8 @@
 package lancespark.table;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
@@ -11,14 +14,22 @@ public class LastChange {
 
   public LastChange() {}
 
-  static void set(RowLevelWrite write) { last.put(Session.active(), write); }
+  static void set(RowLevelWrite write) {
+    ObjectNode change = Json.object();
+    change.set("command", write.command);
+    change.set("options", Json.texts(write.options));
+    last.put(Session.active(), change);
+  }
+
+  /** The command of a session, and the options of its table; null if it had none. */
+  public static JsonNode of(SparkSession session) { return (JsonNode) last.get(session); }
 
   /** The command of a session as JSON; null if it had none. */
   public String command(SparkSession session) {
-    RowLevelWrite write = (RowLevelWrite) last.get(session);
-    return write == null ? null : Json.text(write.command);
+    JsonNode change = of(session);
+    return change == null ? null : Json.text(Json.at(change, "command"));
   }
 
   /** The options of the command's table. */
-  public Map options(SparkSession session) { return ((RowLevelWrite) last.get(session)).options; }
+  public Map options(SparkSession session) { return (Map) new ObjectMapper().convertValue(Json.at(of(session), "options"), Map.class); }
 }
