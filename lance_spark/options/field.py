@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from lance_spark.errors import InvalidOptionError
 from lance_spark.options.values import Kind, value_of
 
-Use = Literal["new table", "later writes", "noted", "batch", "stream", "place", "search", "of search", "join", "how"]
+Use = Literal["new table", "later writes", "noted", "batch", "stream", "place", "version", "search", "of search", "join", "how"]
 """What an option is for, where this has consequences:
 
 - "new table": it says how a new table is written, so that properties of a table can give it, too;
@@ -25,6 +25,7 @@ Use = Literal["new table", "later writes", "noted", "batch", "stream", "place", 
 - "noted": it is stored in the transaction of every change, with rows or without;
 - "batch": it does not apply to streams; "stream": it applies to nothing else;
 - "place": it tells which table is opened, and how, so that verbs take it;
+- "version": it chooses the version that is read;
 - "search": it makes a search of a read; "of search": it needs one of these;
 - "join": it applies to joins by nearness;
 - "how": it says how rows are read, not which ones, so that a write may be given it.

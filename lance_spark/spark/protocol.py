@@ -246,8 +246,8 @@ _BEGINS = {
 """The head of a message with its first integers, which are packed at once, and the other fields."""
 
 # The names that Names.java has, too. It has more, of modules and of tables: a test compares them.
-FORMAT, CATALOG_FORMAT, METADATA_FORMAT = "lance", "lance catalog", "lance_metadata"
-"""The formats. Those of catalogs and of metadata tables are for catalogs alone."""
+FORMAT, CATALOG_FORMAT = "lance", "lance catalog"
+"""The formats. That of catalogs is for catalogs alone."""
 INSTRUCTIONS = "__lance"
 """The option with `Instructions`, beside those of the user."""
 REQUEST, ANSWER = "request", "answer"

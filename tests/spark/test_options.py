@@ -174,6 +174,8 @@ def test_a_stream_has_no_end(name: str) -> None:
         {"tag": "x", "asof": "2026-01-01"},
         {"tag": "x", "branch": "y"},
         {"version": "1", "versionasof": "1"},
+        {"path": "/a", "paths": '["/b"]'},
+        {"paths": '["/b"]', "path": "/a"},
     ],
     ids=str,
 )

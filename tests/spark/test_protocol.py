@@ -26,15 +26,17 @@ from lance_spark import errors
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.metadata.row_columns import RESERVED
+from lance_spark.options.field import options_of
 from lance_spark.predicate.text_match import TEXT_FUNCTIONS
 from lance_spark.spark import protocol
 from lance_spark.spark.catalog import definition, source
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.columns.types import FIXED_SIZE
 from lance_spark.spark.jvm.features import sources
-from lance_spark.spark.options.known import parse_options
-from lance_spark.spark.options.read import ReadOptions
-from lance_spark.spark.options.write import SparkWriteOptions
+from lance_spark.spark.options.known import KNOWN as KNOWN_BY_NAME
+from lance_spark.spark.options.known import PATHS, parse_options
+from lance_spark.spark.options.place import Place
+from lance_spark.spark.options.read import VERSIONS, ReadOptions
 from lance_spark.spark.protocol import MESSAGES, PROTOCOL, Bound, Few, Found, Instructions, Message, Task
 from lance_spark.spark.read.kind import Abilities
 from lance_spark.spark.read.request import Request
@@ -42,8 +44,12 @@ from lance_spark.table.compaction import clustered
 from lance_spark.table.write.properties import KNOWN
 from tests.spark.processes import ROOT, START, run
 
-DIGEST = "c1c2803aad1c3213"
+DIGEST = "cd99cf7d351dcea1"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
+
+KNOWN_OPTIONS = {name for option in KNOWN_BY_NAME.values() for name in option.names}
+LOADED = ("versionAsOf", "timestampAsOf")
+"""The options of Spark's own that choose a version: it loads a table of a catalog by them."""
 
 NAMES = {
     "CATALOG_MODULE": CatalogSource.__module__,
@@ -58,7 +64,20 @@ NAMES = {
     "CONSTRAINT": CONSTRAINT,
     "PRIMARY_KEY": definition._KEY,
     "WRITTEN": "lance_spark.written",
+    "PLACE_OPTIONS": " ".join([*options_of(Place), PATHS]),
+    "VERSION_OPTIONS": " ".join(name for o in VERSIONS for name in options_of(ReadOptions)[o].names if name not in LOADED),
+    "LOADED_OPTIONS": " ".join(LOADED),
     "CHANGE_FEED": "readChangeFeed",
+    "STARTING_VERSION": "startingVersion",
+    "ENDING_VERSION": "endingVersion",
+    "STARTING_TIMESTAMP": "startingTimestamp",
+    "ENDING_TIMESTAMP": "endingTimestamp",
+    "COMPUTE_UPDATES": "computeUpdates",
+    "NET_CHANGES": "netChanges",
+    "WITH_ROW_ID": "with_row_id",
+    "WITH_ROW_ADDRESS": "with_row_address",
+    "MERGE_SCHEMA": "mergeSchema",
+    "WRITE_MODE": "write_mode",
     "OVERWRITE_SCHEMA": "overwriteSchema",
     "OVERWRITE_MODE": "partitionOverwriteMode",
     "MATCH": "lance_match",
@@ -201,8 +220,22 @@ def test_python_knows_the_names_that_others_own() -> None:
     assert {NAMES["ROW_ID"], NAMES["ROW_ADDRESS"]} <= RESERVED
     assert {NAMES["MATCH"], NAMES["MATCH_PHRASE"]} <= TEXT_FUNCTIONS.keys()
     assert {NAMES["CLUSTERING"], NAMES["PRIMARY_KEY"], NAMES["WRITTEN"]} <= set(KNOWN)
-    parse_options(ReadOptions, {"path": "t", NAMES["CHANGE_FEED"]: "true", NAMES["TABLE_PROPERTY"] + "comment": "x"})
-    parse_options(SparkWriteOptions, {"path": "t", NAMES["OVERWRITE_SCHEMA"]: "true", NAMES["OVERWRITE_MODE"]: "dynamic"})
+    parse_options(ReadOptions, {"path": "t", NAMES["TABLE_PROPERTY"] + "comment": "x"})
+    of_java = {name for names in NAMES.values() for name in names.split()}
+    assert of_java >= {name for name in KNOWN_OPTIONS if is_telling(name) and f'"{name}"' in "".join(sources().values())}
+
+
+def test_java_has_the_names_of_options_in_one_place() -> None:
+    """A word such as `path` may mean something else."""
+    telling = {name.lower() for name in KNOWN_OPTIONS if is_telling(name)}
+    for path, text in sources().items():
+        found = [word for word in re.findall(r'"(\w+)"', text) if word.lower() in telling]
+        assert not found or path.endswith("Names.java"), path
+
+
+def is_telling(name: str) -> bool:
+    """Whether nothing but an option has such a name."""
+    return "_" in name or not name.islower()
 
 
 def test_python_answers_each_request_of_java_and_has_no_other() -> None:

@@ -154,3 +154,44 @@ def test_insert_overwrite_keeps_a_column_that_another_writer_has_added(sql: Sql,
     spark.range(1).write.format("lance").mode("overwrite").save(path)
     assert Dataset.open(path).schema.names == ["id"], "mode overwrite of a path brings its own columns"
     spark.catalog.dropTempView("kept_view")
+
+
+@pytest.mark.parametrize(
+    "option", [("path", "/elsewhere"), ("paths", '["/elsewhere"]'), ("table", "x"), ("namespace", "/elsewhere")], ids=str
+)
+@pytest.mark.parametrize("name", ["planner.placed", "lance.placed"])
+def test_no_option_of_a_statement_names_another_table(own: Lake, sql: Sql, spark: SparkSession, name: str, option: tuple[str, str]) -> None:
+    sql(f"CREATE OR REPLACE TABLE {name} (id INT) USING lance")
+    sql(f"INSERT INTO {name} VALUES (1)")
+    assert [tuple(row) for row in spark.read.option(*option).table(name).collect()] == [(1,)]
+
+
+RETYPED = {
+    "a collation less": ("STRING COLLATE UNICODE_CI", "STRING"),
+    "a collation more": ("STRING", "STRING COLLATE UNICODE_CI"),
+    "another collation": ("STRING COLLATE UNICODE_CI", "STRING COLLATE UTF8_LCASE"),
+    "a collation less in a struct": ("STRUCT<a: STRING COLLATE UNICODE_CI>", "STRUCT<a: STRING>"),
+    "a collation less in an array": ("ARRAY<STRING COLLATE UNICODE_CI>", "ARRAY<STRING>"),
+    "another type": ("INTERVAL HOUR", "INT"),
+}
+
+
+@pytest.mark.parametrize("change", RETYPED)
+def test_a_column_has_the_type_that_another_writer_gives_it(sql: Sql, spark: SparkSession, tmp_path: Path, change: str) -> None:
+    declared, written = RETYPED[change]
+    path = str(tmp_path / "retyped.lance")
+    sql(f"CREATE OR REPLACE TABLE retyped (c {declared}) USING lance LOCATION '{path}'")
+    sql("INSERT INTO retyped SELECT NULL")
+    spark.sql(f"SELECT CAST(NULL AS {written}) AS c").write.format("lance").mode("overwrite").save(path)
+    found = spark.read.format("lance").load(path).schema["c"].dataType
+    assert spark.table("retyped").schema["c"].dataType == found
+
+
+@pytest.mark.parametrize("declared", ["INTERVAL HOUR", "STRUCT<a: INTERVAL HOUR, b: STRING COLLATE UNICODE_CI>", "ARRAY<INTERVAL HOUR>"])
+def test_a_column_keeps_the_fields_of_an_interval_that_it_declares(sql: Sql, spark: SparkSession, declared: str) -> None:
+    sql(f"CREATE OR REPLACE TABLE of_intervals (c {declared}) USING lance")
+    expected = spark.table("of_intervals").schema["c"].dataType
+    sql("INSERT INTO of_intervals SELECT NULL")
+    assert spark.table("of_intervals").schema["c"].dataType == expected
+    assert "hour" in expected.simpleString()
+    assert "day" not in expected.simpleString()

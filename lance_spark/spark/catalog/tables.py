@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
     InvalidOptionError,
@@ -39,6 +38,7 @@ from lance_spark.spark.catalog.definition import (
 )
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.columns.field_metadata import printable
+from lance_spark.spark.columns.projection import with_parameters
 from lance_spark.spark.columns.types import of_json, stored, to_spark
 from lance_spark.spark.options.known import parse_options, table_properties
 from lance_spark.spark.options.read import ReadOptions
@@ -101,11 +101,11 @@ def load(
             raise e from None
     if source.declared:
         of_entry = stored(as_declared(declared_columns(source.declared)), {})
-        columns = _with_types(to_spark(of_entry), source.declared)
+        columns = with_parameters(to_spark(of_entry), of_json(source.declared))
         clusters = _clusters(table_properties(source.options), from_arrow(of_entry))
         return {"source": carried(source), "schema": columns.json(), "options": place["options"], "properties": {}, "clusters": clusters}
     schema, snapshot = source.schema(), source.opened().shape
-    schema = _with_types(schema, declared) if declared else schema
+    schema = with_parameters(schema, of_json(declared)) if declared else schema
     config = snapshot.manifest.config
     is_old = any(name in source.options for name in _TRAVEL)
     options = {**place.get("options", {}), **source.options, **({} if is_old else options_of_each_write(config))}
@@ -128,25 +128,6 @@ def _clusters(config: Mapping[str, str], schema: Schema) -> tuple[str, ...]:
     except SchemaMismatchError:
         return ()
     return found
-
-
-def _with_types(columns: StructType, declared: str) -> StructType:
-    """The columns with the types of those of the same name in Spark's JSON that are stored alike, such as INTERVAL HOUR.
-
-    The table notes collations, so its own are those that ALTER TABLE has given it last.
-    """
-    known = {f.name: f.dataType for f in of_json(declared).fields}
-    found = StructType()
-    for own in columns.fields:
-        other = known.get(own.name, own.dataType)
-        is_noted = " collate " in own.dataType.simpleString()
-        is_alike = other != own.dataType and not is_noted and _arrow(other) == _arrow(own.dataType)
-        found.add(StructField(own.name, other if is_alike else own.dataType, own.nullable, own.metadata))
-    return found
-
-
-def _arrow(t: DataType) -> pa.DataType:
-    return stored(StructType([StructField("c", t)]), {}).field("c").type
 
 
 def _opened_at(catalog: Catalog, place: Place, travel: Mapping[str, str]) -> LanceDataSource:

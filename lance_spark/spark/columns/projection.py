@@ -1,4 +1,4 @@
-"""Mapping of the schema that a user specifies for a read to the table's columns."""
+"""Mapping of a schema that a user specifies, for a read or of a table, to the table's columns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.columns.types import to_spark
+from lance_spark.spark.columns.types import stored, to_spark
 
 _SAME_VALUES = ("StringType", "DayTimeIntervalType", "TimeType")
 """Types whose parameters (collation, fields, precision) do not change how values are stored. By name, since Spark 4.0 lacks one."""
+_NOT_STORED = ("DayTimeIntervalType", "TimeType")
+"""Those of them whose parameters are not stored."""
 
 
 def paths(own: pa.Schema, wanted: st.StructType) -> tuple[str, ...]:
@@ -71,6 +73,35 @@ def _differences(mine: st.DataType, wanted: st.DataType, path: str) -> list[str]
     if mine != wanted and not (type(mine) is type(wanted) and type(mine).__name__ in _SAME_VALUES):
         return [f"{path!r} is {mine.simpleString()} in the table, not {wanted.simpleString()}"]
     return []
+
+
+def _with_parameters(own: st.DataType, declared: st.DataType) -> st.DataType:
+    """The type of a table's column with the parameters that only its declaration has, such as INTERVAL HOUR."""
+    if isinstance(own, st.StructType) and isinstance(declared, st.StructType):
+        return with_parameters(own, declared)
+    if isinstance(own, st.ArrayType) and isinstance(declared, st.ArrayType):
+        return st.ArrayType(_with_parameters(own.elementType, declared.elementType), own.containsNull)
+    if isinstance(own, st.MapType) and isinstance(declared, st.MapType):
+        key = _with_parameters(own.keyType, declared.keyType)
+        value = _with_parameters(own.valueType, declared.valueType)
+        return st.MapType(key, value, own.valueContainsNull)
+    is_declared = type(own) is type(declared) and type(own).__name__ in _NOT_STORED
+    return declared if is_declared and _is_stored_as(declared, own) else own
+
+
+def _is_stored_as(declared: st.DataType, own: st.DataType) -> bool:
+    """False for a time with nanoseconds in the table and microseconds in its declaration."""
+    both = st.StructType([st.StructField("declared", declared), st.StructField("own", own)])
+    return len(set(stored(both, {}).types)) == 1
+
+
+def with_parameters(own: st.StructType, declared: st.StructType) -> st.StructType:
+    """The columns of a table with the parameters of their types that only their declaration has."""
+    known = {f.name: f.dataType for f in declared.fields}
+    found = st.StructType()
+    for f in own.fields:
+        found.add(st.StructField(f.name, _with_parameters(f.dataType, known.get(f.name, f.dataType)), f.nullable, f.metadata))
+    return found
 
 
 def _paths(mine: st.DataType, wanted: st.DataType, steps: tuple[str, ...]) -> list[str]:

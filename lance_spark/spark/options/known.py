@@ -31,6 +31,8 @@ Options = TypeVar("Options", ReadOptions, SparkWriteOptions)
 CLASSES: tuple[type, ...] = (ReadOptions, FeedOptions, WriteOptions, SparkWriteOptions)
 KNOWN: Mapping[str, Option] = {o.name: o for cls in CLASSES for o in options_of(cls).values()}
 """The options by name. Those of reads and of writes with one name are one option."""
+PATHS = "paths"
+"""What Spark calls the paths of `load([..])`, as JSON."""
 SIZE_SUFFIX = f".{FIXED_SIZE}"
 _COLUMN_SUFFIXES = tuple(f".{name}" for name in COLUMN_OPTIONS)
 _KEYS = {name.lower(): option for option in KNOWN.values() for name in option.names}
@@ -79,10 +81,10 @@ def _given(options: Mapping[str, str]) -> Given:
             columns[key] = text
         elif name in _KEYS:
             option = _KEYS[name]
-            if option.name in values:
-                raise InvalidOptionError(f"the option {option.name!r} is given twice, under different names; give it once")
+            _check_once(option.name, values)
             values[option.name] = option.value(key, text)
-        elif name == "paths":
+        elif name == PATHS:
+            _check_once("path", values)
             values["path"] = _single_path(text)
         elif not is_ignored(key):
             check_built(key)
@@ -91,6 +93,11 @@ def _given(options: Mapping[str, str]) -> Given:
     if "table" not in values and ("namespace" in values or properties):
         raise InvalidOptionError("the option namespace requires the option table, the id of a table in it")
     return Given(values, storage_options(options), properties, sizes, columns)
+
+
+def _check_once(name: str, values: Mapping[str, Any]) -> None:
+    if name in values:
+        raise InvalidOptionError(f"the option {name!r} is given twice, under different names; give it once")
 
 
 def _own(options: Mapping[str, str]) -> Mapping[str, str]:

@@ -33,17 +33,17 @@ class ReadOptions(Place):
         "The version to read (default: the latest).",
         aliases=("versionAsOf",),
         least=1,
-        use=("batch",),
+        use=("batch", "version"),
         not_with=(NotWith(("tag", "timestamp")),),
     )
     tag: str | None = option(
         None,
         "text",
         "The tag to read.",
-        use=("batch",),
+        use=("batch", "version"),
         not_with=(NotWith(("timestamp",)), NotWith(("branch",))),
     )
-    branch: str | None = option(None, "text", BRANCH, use=("place",))
+    branch: str | None = option(None, "text", BRANCH, use=("place", "version"))
     diffFrom: str | None = option(
         None,
         "text",
@@ -57,7 +57,7 @@ class ReadOptions(Place):
         "moment",
         "Read the latest version at this time, in ISO 8601 (UTC if it has no zone).",
         aliases=("timestampAsOf", "asof"),
-        use=("batch",),
+        use=("batch", "version"),
     )
     columns: tuple[str, ...] | None = option(
         None,
@@ -212,8 +212,7 @@ class ReadOptions(Place):
     @property
     def chooses_version(self) -> bool:
         """Whether a version is chosen, so that there must be a table."""
-        chosen = (self.version, self.tag, self.branch, self.timestamp)
-        return any(each is not None for each in chosen)
+        return any(getattr(self, name) is not None for name in VERSIONS)
 
     @property
     def truncates(self) -> bool:
@@ -258,6 +257,8 @@ class ReadOptions(Place):
         )
 
 
+VERSIONS = used(ReadOptions, "version")
+"""The options that choose a version."""
 SEARCHES = used(ReadOptions, "search")
 """The options that make a search of a read."""
 JOINS = used(ReadOptions, "join")

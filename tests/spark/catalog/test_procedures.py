@@ -78,6 +78,7 @@ def test_tables_about_a_table_are_queried_like_tables(own: Lake) -> None:
     files = "SELECT f.id, count(*) FROM lance.ns.t.fragments f JOIN lance.ns.t.files d ON d.fragment = f.id GROUP BY f.id ORDER BY f.id"
     assert own.sql(files) == [(0, 1), (1, 1), (2, 1)]
     assert own.sql("SELECT encodings[0] IS NOT NULL FROM lance.ns.t.columns WHERE path = 'id'") == [(True,)]
+    assert "BatchScan lance.ns.t.columns" in str(own.sql("EXPLAIN SELECT path FROM lance.ns.t.columns"))
     table = LanceTable.forName(own.spark, "lance.ns.t")
     for name in METADATA_TABLES:
         mine = table._dataset().metadata_table(name)

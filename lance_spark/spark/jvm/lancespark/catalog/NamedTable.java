@@ -23,7 +23,7 @@ import org.apache.spark.unsafe.Platform;
 /** A table of a NamespaceCatalog, pinned to the version that was loaded. */
 public class NamedTable extends LanceTable {
   /** Options with which Spark has loaded the table. */
-  private static final List LOADED = Arrays.asList(new String[] { "versionasof", "timestampasof" });
+  private static final List LOADED = Arrays.asList(Names.LOADED_OPTIONS.toLowerCase(Locale.ROOT).split(" "));
   private final PythonTable inner;
   private final Map properties;
   private final Transform[] clustering;
@@ -45,13 +45,13 @@ public class NamedTable extends LanceTable {
   }
 
   /** Spark's table of the pickled source in an answer of lance_spark.spark.catalog.tables.load. */
-  static PythonTable inner(JsonNode loaded, String format) {
+  static PythonTable inner(JsonNode loaded, String name) {
     try {
       StructType schema = (StructType) DataType.fromJson(Json.at(loaded, "schema").asText());
       byte[] pickle = Base64.getDecoder().decode(Json.at(loaded, "source").asText());
       PythonDataSourceV2 source = Source.unopened();
       SparkInternals.set(source, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, schema));
-      return new PythonTable(source, format, schema);
+      return new PythonTable(source, name, schema);
     } catch (Exception e) {
       Platform.throwException(e);
       return null;

@@ -63,7 +63,8 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   /** A metadata table such as `t.files` is Spark's own table of a Python source. */
   private Table load(Identifier id, ObjectNode arguments) {
     JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
-    return loaded.has("metadata") ? NamedTable.inner(loaded, Names.METADATA_FORMAT) : new NamedTable(name + "." + id, loaded);
+    String fullName = name + "." + id;
+    return loaded.has("metadata") ? NamedTable.inner(loaded, fullName) : new NamedTable(fullName, loaded);
   }
 
   /** False for a table whose files are gone, so that CREATE TABLE can make it again. */

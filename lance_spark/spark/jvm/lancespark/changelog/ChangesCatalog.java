@@ -22,8 +22,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class ChangesCatalog extends NamespaceCatalog {
   /** What Spark says in the context, among the options too. */
-  private static final List IN_CONTEXT = Arrays.asList(new String[] { "startingversion", "endingversion", "startingtimestamp", "endingtimestamp",
-      "startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates" });
+  private static final Set IN_CONTEXT = new TreeSet(String.CASE_INSENSITIVE_ORDER);
+
+  static {
+    IN_CONTEXT.addAll(Arrays.asList(new String[] { Names.STARTING_VERSION, Names.ENDING_VERSION, Names.STARTING_TIMESTAMP, Names.ENDING_TIMESTAMP,
+        "startingBoundInclusive", "endingBoundInclusive", "deduplicationMode", Names.COMPUTE_UPDATES }));
+  }
 
   public ChangesCatalog() {}
 
@@ -68,11 +72,11 @@ public class ChangesCatalog extends NamespaceCatalog {
     Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry option = (Map.Entry) it.next();
-      if (!IN_CONTEXT.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) options.put(option.getKey(), option.getValue());
+      if (!IN_CONTEXT.contains(option.getKey())) options.put(option.getKey(), option.getValue());
     }
     options.put(Names.CHANGE_FEED, "true");
-    options.put("computeUpdates", "" + context.computeUpdates());
-    if (context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES) options.put("netChanges", "true");
+    options.put(Names.COMPUTE_UPDATES, "" + context.computeUpdates());
+    if (context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES) options.put(Names.NET_CHANGES, "true");
     addRange(context.range(), options);
     return new LanceChangelog(table.name(), new CaseInsensitiveStringMap(options));
   }
@@ -82,13 +86,13 @@ public class ChangesCatalog extends NamespaceCatalog {
     int after = range.startingBoundInclusive() ? 0 : 1, before = range.endingBoundInclusive() ? 0 : 1;
     if (range instanceof ChangelogRange.VersionRange) {
       ChangelogRange.VersionRange versions = (ChangelogRange.VersionRange) range;
-      options.put("startingVersion", moved(versions.startingVersion(), after));
-      if (versions.endingVersion().isPresent()) options.put("endingVersion", moved((String) versions.endingVersion().get(), -before));
+      options.put(Names.STARTING_VERSION, moved(versions.startingVersion(), after));
+      if (versions.endingVersion().isPresent()) options.put(Names.ENDING_VERSION, moved((String) versions.endingVersion().get(), -before));
     }
     if (range instanceof ChangelogRange.TimestampRange) {
       ChangelogRange.TimestampRange times = (ChangelogRange.TimestampRange) range;
-      options.put("startingTimestamp", time(times.startingTimestamp() + after));
-      if (times.endingTimestamp().isPresent()) options.put("endingTimestamp", time(((Long) times.endingTimestamp().get()).longValue() - before));
+      options.put(Names.STARTING_TIMESTAMP, time(times.startingTimestamp() + after));
+      if (times.endingTimestamp().isPresent()) options.put(Names.ENDING_TIMESTAMP, time(((Long) times.endingTimestamp().get()).longValue() - before));
     }
   }
 

@@ -2,8 +2,8 @@ package lancespark.protocol;
 
 /** The names that Python knows, too: a test compares them with lance_spark.spark.protocol, and with the modules that own those of tables. */
 public final class Names {
-  /** The formats. Those of catalogs and of metadata tables are for catalogs alone. */
-  public static final String FORMAT = "lance", CATALOG_FORMAT = "lance catalog", METADATA_FORMAT = "lance_metadata";
+  /** The formats. That of catalogs is for catalogs alone. */
+  public static final String FORMAT = "lance", CATALOG_FORMAT = "lance catalog";
   /** The class of the format of catalogs. */
   public static final String CATALOG_MODULE = "lance_spark.spark.catalog.source", CATALOG_CLASS = "CatalogSource";
   /** The daemons that fork workers, and processes that plan, and the module that answers in these. */
@@ -23,8 +23,17 @@ public final class Names {
   /** Properties of tables. The last one notes in an entry of the session catalog that the table has had a version. */
   public static final String CLUSTERING = "lance_spark.clustering", CONSTRAINT = "lance_spark.constraint.", PRIMARY_KEY = "lance_spark.primary_key",
       WRITTEN = "lance_spark.written";
-  /** The option that reads changes instead of rows. */
-  public static final String CHANGE_FEED = "readChangeFeed";
+  /** The options that say where a table is, with spaces between. */
+  public static final String PLACE_OPTIONS = "path table namespace paths";
+  /** The options of reads that choose a version, with spaces between, and their names that Spark knows and loads a table of a catalog by. */
+  public static final String VERSION_OPTIONS = "version tag branch timestamp asof", LOADED_OPTIONS = "versionAsOf timestampAsOf";
+  /** The option that reads changes instead of rows, those that say which, and how they are told. */
+  public static final String CHANGE_FEED = "readChangeFeed", STARTING_VERSION = "startingVersion", ENDING_VERSION = "endingVersion",
+      STARTING_TIMESTAMP = "startingTimestamp", ENDING_TIMESTAMP = "endingTimestamp", COMPUTE_UPDATES = "computeUpdates", NET_CHANGES = "netChanges";
+  /** The options of reads that add the columns ROW_ID and ROW_ADDRESS. */
+  public static final String WITH_ROW_ID = "with_row_id", WITH_ROW_ADDRESS = "with_row_address";
+  /** The options of a write that adds columns, and that fails if there is a table. */
+  public static final String MERGE_SCHEMA = "mergeSchema", WRITE_MODE = "write_mode";
   /** The option of a write whose value `false` keeps the columns, with all that is declared about them. */
   public static final String OVERWRITE_SCHEMA = "overwriteSchema";
   /** The option that replaces only the partitions that have new rows, which a namespace may have and a table has not. */

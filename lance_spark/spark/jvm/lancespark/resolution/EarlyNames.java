@@ -46,7 +46,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * saveAsTable and createTable make a table in a catalog of lance tables, and where DataFrames append to a lance table of the session catalog, or replace it.
  */
 public class EarlyNames extends Rule implements Addition {
-  private static final String SESSION = "spark_catalog", MERGES = "mergeSchema", MERGES_ALWAYS = "spark.lance.mergeSchema";
+  private static final String SESSION = "spark_catalog", MERGES_ALWAYS = "spark.lance.mergeSchema";
 
   public EarlyNames() {}
 
@@ -95,10 +95,10 @@ public class EarlyNames extends Rule implements Addition {
       String given = null;
       if (has(write, "writeOptions")) {
         Map options = CollectionConverters.asJava((scala.collection.immutable.Map) SparkInternals.argument(write, "writeOptions"));
-        given = new CaseInsensitiveStringMap(options).get(MERGES);
+        given = new CaseInsensitiveStringMap(options).get(Names.MERGE_SCHEMA);
       }
       Object table = SparkInternals.argument(write, "table");
-      if (given == null && table instanceof UnresolvedRelation) given = ((UnresolvedRelation) table).options().get(MERGES);
+      if (given == null && table instanceof UnresolvedRelation) given = ((UnresolvedRelation) table).options().get(Names.MERGE_SCHEMA);
       if (given == null) given = Session.setting(MERGES_ALWAYS, "false");
       return "true".equalsIgnoreCase(given);
     }

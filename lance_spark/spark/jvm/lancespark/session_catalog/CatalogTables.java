@@ -131,7 +131,7 @@ public class CatalogTables extends Rule {
   /** Makes CREATE TABLE .. AS SELECT fail if a table exists at the location, instead of appending to it. */
   private static LogicalPlan creation(CreateTableAsSelect plan) throws Exception {
     Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
-    if (!isLance(plan) || "create".equals(options.put("write_mode", "create"))) return plan;
+    if (!isLance(plan) || "create".equals(options.put(Names.WRITE_MODE, "create"))) return plan;
     return (LogicalPlan) SparkInternals.with(plan, "writeOptions", scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
   }
 

@@ -7,6 +7,7 @@ import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
+import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -35,7 +36,7 @@ class SessionTable extends NamedTable {
   }
 
   public Write noting(Write write, LogicalWriteInfo info) {
-    boolean changesColumns = info.options().getBoolean("mergeSchema", false);
+    boolean changesColumns = info.options().getBoolean(Names.MERGE_SCHEMA, false);
     return SessionEntry.isWritten(entry) && !changesColumns ? write : new NotedWrite(write, this, changesColumns);
   }
 

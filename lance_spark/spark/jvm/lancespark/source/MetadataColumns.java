@@ -20,8 +20,8 @@ public class MetadataColumns {
 
   /** The column that an option of reads adds to those of a path; null for other options. */
   public static String addedBy(String option) {
-    if (option.equalsIgnoreCase("with_row_id")) return Names.ROW_ID;
-    return option.equalsIgnoreCase("with_row_address") ? Names.ROW_ADDRESS : null;
+    if (option.equalsIgnoreCase(Names.WITH_ROW_ID)) return Names.ROW_ID;
+    return option.equalsIgnoreCase(Names.WITH_ROW_ADDRESS) ? Names.ROW_ADDRESS : null;
   }
 
   public static boolean isOne(String name) {

@@ -2,13 +2,14 @@ package lancespark.source;
 
 import java.util.*;
 import lancespark.protocol.Instructions;
+import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's description of a write, with the options and the schema of the catalog's table. */
 public class WriteInfo extends RowsInfo {
-  private static final List PLACE = Arrays.asList(new String[] { "path", "table", "namespace" });
+  private static final List PLACE = Arrays.asList(Names.PLACE_OPTIONS.split(" "));
 
   public WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) { super(over(stored, info.options()), schema, info.queryId()); }
 

@@ -41,7 +41,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Spark's table of a Python source, with push-down, metadata columns and row-level commands. */
 public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
   /** The options of a reader that select a version. Spark itself loads a table by versionAsOf and timestampAsOf. */
-  private static final String[] VERSIONS = { "version", "tag", "branch", "timestamp", "asof" };
+  private static final String[] VERSIONS = Names.VERSION_OPTIONS.split(" ");
   private final PythonTable inner;
   private final String name;
   private final Map own;
