@@ -121,7 +121,8 @@ class VectorIndex:
 
     def apart(self, queries: np.ndarray, partitions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The distances of prepared queries, by their `numbers`, to the centroids of partitions."""
-        return self.centroids.distances(queries)[numbers, partitions]
+        found: np.ndarray = self.centroids.distances(queries)[numbers, partitions]
+        return found
 
     def add_nearest(
         self,

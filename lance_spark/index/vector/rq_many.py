@@ -184,7 +184,7 @@ def add_near_products(rows: np.ndarray, columns: np.ndarray, out: np.ndarray) ->
 
 
 @kernel
-def sum_of_signs(signs: np.ndarray, i: int, sums: np.ndarray) -> float:
+def sum_of_signs(signs: np.ndarray, i: int, sums: np.ndarray) -> np.float32:
     """The sum of the numbers of a query that have a sign in the column i of `signs`; `sums` are those of each four of them."""
     total = np.float32(0)
     for part in range(signs.shape[0]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,11 @@ from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.scan.take import take
+from lance_spark.table.search.evaluation import Evaluation, evaluation, gains_of
 from lance_spark.table.search.nearest import DEFAULT_K, nearest_of, only_column
+from lance_spark.table.search.replay import SearchSnapshot, search_snapshot, version_searched
 from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 from lance_spark.table.versions.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from lance_spark.table.search.evaluation import Evaluation
-    from lance_spark.table.search.replay import SearchSnapshot
 
 
 class SearchMethods:
@@ -191,8 +189,6 @@ class SearchMethods:
             >>> found.queries["recall"].to_pylist()
             [1.0, 0.5]
         """
-        from lance_spark.table.search.evaluation import evaluation, gains_of
-
         if isinstance(queries, str | Mapping) or not hasattr(queries, "__iter__"):
             raise InvalidOptionError(f"queries must be a list of vectors, texts or dictionaries, not {queries!r}")
         asked = [self._asked(query, column, k, parameters) for query in queries]
@@ -239,8 +235,6 @@ class SearchMethods:
             >>> table.delete("id = 8").replay(logged).to_table()["id"].to_pylist()
             [8]
         """
-        from lance_spark.table.search.replay import search_snapshot
-
         search = self.scan(columns, filter, **scan)
         return search_snapshot(search.snapshot, {"columns": columns, "filter": filter, **scan})
 
@@ -249,8 +243,8 @@ class SearchMethods:
 
         Raises VersionNotFoundError if that version was cleaned up, and CorruptFileError if it has other indexes than then.
         """
-        from lance_spark.table.search.replay import SearchSnapshot, version_searched
-
         check_type("search", search, (SearchSnapshot, str), "a SearchSnapshot or its text")
         told = SearchSnapshot.of(search) if isinstance(search, str) else search
-        return replace(self, snapshot=version_searched(self.snapshot, told)).scan(**told.arguments)
+        searched: Any = self  # a Dataset, which is a dataclass
+        found: Scan = replace(searched, snapshot=version_searched(self.snapshot, told)).scan(**told.arguments)
+        return found

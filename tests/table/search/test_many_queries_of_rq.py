@@ -36,7 +36,7 @@ def test_many_queries_find_what_each_finds_alone(path: Path, metric: str, bits: 
     queries = np.random.default_rng(3).normal(size=(QUERIES, 40)).astype(np.float32)
     near: dict[str, Any] = {"column": "vec", "k": 9, "nprobes": 2, "approx_mode": mode}
     for filter in (None, "id % 3 = 0"):
-        scan = {"filter": filter, "prefilter": filter is not None}
+        scan: dict[str, Any] = {"filter": filter, "prefilter": filter is not None}
         many = table.scan(["id", "_distance"], nearest={**near, "q": queries}, **scan).to_table()
         alone = [table.scan(["id", "_distance"], nearest={**near, "q": q}, **scan).to_table() for q in queries]
         assert many.select(["id", "_distance"]).to_pydict() == pa.concat_tables(alone).to_pydict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from sklearn.datasets import load_digits
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError
@@ -32,7 +32,7 @@ def uniform(rng: np.random.Generator, count: int) -> np.ndarray:
 
 def digits(rng: np.random.Generator, count: int) -> np.ndarray:
     """Pictures of digits."""
-    return rng.permutation(load_digits().data)[:count]
+    return rng.permutation(importlib.import_module("sklearn.datasets").load_digits().data)[:count]
 
 
 def rows(vectors: np.ndarray, first: int = 0) -> pa.Table:
@@ -57,7 +57,7 @@ def test_a_search_without_parameters_finds_enough(tmp_path: Path, kind: str) -> 
 def check_finds_enough(path: Path, kind: str, data: Any, metric: str) -> None:
     """Queries that are not in the table find 95% of their nearest rows."""
     vectors = data(np.random.default_rng(3), ROWS + ASKED).astype(np.float32)
-    partitions = {} if "HNSW" in kind else {"num_partitions": 8}
+    partitions: dict[str, Any] = {} if "HNSW" in kind else {"num_partitions": 8}
     table = Dataset.write(path, rows(vectors[ASKED:])).create_index("vec", kind, metric=metric, **partitions)
     assert table.recall("vec", vectors[:ASKED]) >= 0.95
     assert "expected" in table.scan(nearest={"column": "vec", "q": vectors[0]}).explain()
