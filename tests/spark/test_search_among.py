@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory:
         spark.catalog.dropTempView(view)
 
 
-CONDITIONS = {
+CONDITIONS: dict[str, Callable[[int], bool]] = {
     "id IN (SELECT id FROM mine)": lambda i: i != 4 and i % 37 == 0,
     "id in(select id from mine where id % 2 = 0) AND id > 100": lambda i: i % 74 == 0 and i > 100,
     "`id` IN (WITH a AS (SELECT id FROM mine) SELECT id FROM a)": lambda i: i != 4 and i % 37 == 0,
