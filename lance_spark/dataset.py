@@ -21,6 +21,7 @@ from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.storage.store import Store
+from lance_spark.table.branches.methods import BranchMethods
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_bases import add_bases
@@ -50,7 +51,7 @@ from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
-from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.versions.tags_and_branches import Reference, Tags, resolve
 from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.target import Mode
@@ -284,9 +285,9 @@ class Dataset(SearchMethods, IndexMethods):
         return Consumers(self.snapshot)
 
     @property
-    def branches(self) -> Branches:
+    def branches(self) -> BranchMethods:
         """The table's branches without the main one: `branches.list()`, `branches.delete("name")` and so on."""
-        return Branches(self.snapshot)
+        return BranchMethods(self.snapshot)
 
     def checkout_version(self, version: Reference) -> Dataset:
         """Another version: a number on this branch, a tag name, or (branch, version), where None means main or the latest.

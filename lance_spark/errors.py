@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,6 +132,17 @@ class CommitConflictError(LanceError):
 
 def _conflict(message: str, retryable: bool) -> CommitConflictError:
     return CommitConflictError(message, retryable=retryable)
+
+
+class BranchMergeConflictError(LanceError):
+    """Rows were changed in both branches of a merge. `conflicts` is a pyarrow table of them: `kind`, `base`, `ours`, `theirs`."""
+
+    def __init__(self, message: str, conflicts: Any = None) -> None:
+        super().__init__(message)
+        self.conflicts = conflicts
+
+    def __reduce__(self) -> tuple[type[BranchMergeConflictError], tuple[str, object]]:
+        return type(self), (str(self), self.conflicts)
 
 
 class AmbiguousMergeError(LanceError):

@@ -18,6 +18,7 @@ from lance_spark.dataset import Dataset
 from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
 from lance_spark.spark.enable import enable
+from lance_spark.table.branches.methods import BranchMethods
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import ColumnsAdded
@@ -34,7 +35,7 @@ from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.versions.tags_and_branches import Reference, Tags, resolve
 from lance_spark.table.write.bases import DatasetBasePath
 from lance_spark.verbs import add_columns, alter_column, convert, create, delete, update
 from lance_spark.verbs.backfill.verbs import BackfillVerbs
@@ -317,7 +318,7 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
         return self._dataset().consumers
 
     @property
-    def branches(self) -> Branches:
+    def branches(self) -> BranchMethods:
         """The table's branches: `branches.list()`, `branches.delete("name")`."""
         return self._dataset().branches
 

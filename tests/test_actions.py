@@ -55,15 +55,16 @@ CLASSES: Mapping[Door, type] = {"Dataset": Dataset, "LanceTable": LanceTable}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of two fragments, an index of the first one, a tag, a branch and a deleted row."""
+    """A table with stable row ids, of two fragments, an index of the first one, a tag, and two branches, one with a deleted row."""
     path = tmp_path_factory.mktemp("actions") / "t.lance"
     schema = pa.schema([pa.field("id", pa.int64(), False), pa.field("x", pa.int64())])
-    made = Dataset.write(path, pa.table({"id": [1, 2, 3], "x": [3, 1, 2]}, schema))
+    made = Dataset.write(path, pa.table({"id": [1, 2, 3], "x": [3, 1, 2]}, schema), enable_stable_row_ids=True)
     made = made.create_scalar_index("id", "BTREE")
     made = made.insert(pa.table({"id": [4, 5], "x": [5, 4]}, schema))
     made.tags.create("first", 1)
     made.tags.create(f"{CONSUMER_TAG}stream", 2)
     made.create_branch("b")
+    made.create_branch("changed").delete("id = 2")
     return path
 
 
@@ -187,7 +188,7 @@ def test_every_operation_is_compared_at_its_doors() -> None:
 def test_commands_have_the_names_and_defaults_of_the_operation(action: Action) -> None:
     assert action.command is not None
     said = {p.name: p.at("command") for p in action.parameters}
-    needed = ["x" for p in said.values() if p is not None and p.is_required]
+    needed = ["1" for p in said.values() if p is not None and p.is_required]
     words = [*words_of(action, action.command), "t.lance", *needed]
     given = operations.given(action, program("lance-spark").parse_args(words))
     optional = {name: p.default for name, p in said.items() if p is not None and not p.is_required}
@@ -302,6 +303,34 @@ CASES = [
         lambda d: d.branches.delete("b"),
         lambda t: t.branches.delete("b"),
         "ALTER TABLE t DROP BRANCH b",
+    ),
+    Case(
+        "fast_forward",
+        {"branch": "main", "to": "changed"},
+        ("main", "changed"),
+        lambda d: d.branches.fast_forward("main", "changed"),
+        lambda t: t.branches.fast_forward("main", "changed"),
+    ),
+    Case(
+        "merge_branch",
+        {"branch": "changed", "on_conflict": "theirs"},
+        ("changed", "--on-conflict", "theirs"),
+        lambda d: d.branches.merge("changed", on_conflict="theirs"),
+        lambda t: t.branches.merge("changed", on_conflict="theirs"),
+    ),
+    Case(
+        "rebase_branch",
+        {"branch": "b", "onto": "changed"},
+        ("b", "--onto", "changed"),
+        lambda d: d.branches.rebase("b", "changed"),
+        lambda t: t.branches.rebase("b", "changed"),
+    ),
+    Case(
+        "cherry_pick",
+        {"version": 4, "branch": "changed"},
+        ("4", "changed"),
+        lambda d: d.branches.cherry_pick(4, "changed"),
+        lambda t: t.branches.cherry_pick(4, "changed"),
     ),
     Case(
         "add_bases",

@@ -46,6 +46,7 @@ ROOMS = [
     "inspection",
     "table/backfill",
     "table/compaction",
+    "table/branches",
     "table/feed",
     "table/changes/merge",
     "table/changes",

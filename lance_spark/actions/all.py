@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lance_spark.actions import (
     about,
     bases,
+    branches,
     cleanup,
     clones,
     cluster,
@@ -25,7 +26,7 @@ from lance_spark.actions import (
 )
 from lance_spark.actions.action import Action
 
-OWN = (compact, cluster, cleanup, indexes, references, restore, about, verify, constraints, clones, bases, migrate, log, report)
+OWN = (compact, cluster, cleanup, indexes, references, branches, restore, about, verify, constraints, clones, bases, migrate, log, report)
 """The families in the order of the pages of the documentation."""
 ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, connector, iceberg, elsewhere) for action in family.ACTIONS}
 """All operations by name."""

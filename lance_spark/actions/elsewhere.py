@@ -21,12 +21,18 @@ def _without_meaning(name: str, instead: str, **parameters: str) -> Action:
     return Action(name, help, {"result": "string"}, _refused, described, command=None, instead=instead)
 
 
-_BRANCH_ROWS = "each branch of a lance table has versions of its own; write INSERT OVERWRITE with the rows of the branch"
 _NO_STATISTICS = "nothing is needed: a scan takes rows, bytes and bounds from the table itself"
 ACTIONS = (
-    _without_meaning("fast_forward", _BRANCH_ROWS, branch="string", to="string"),
-    _without_meaning("cherrypick_snapshot", _BRANCH_ROWS, snapshot_id="bigint"),
-    _without_meaning("publish_changes", f"{_BRANCH_ROWS}, in which changes wait to be published", wap_id="string"),
+    _without_meaning(
+        "cherrypick_snapshot",
+        "each branch has versions of its own; write CALL cherry_pick(table => 't', version => 3, branch => 'dev')",
+        snapshot_id="bigint",
+    ),
+    _without_meaning(
+        "publish_changes",
+        "changes wait in a branch to be published; write CALL fast_forward(table => 't', branch => 'main', to => 'dev')",
+        wap_id="string",
+    ),
     _without_meaning(
         "add_files",
         "files of another format are not a part of a lance table; write INSERT INTO t SELECT * FROM parquet.`/path`, which copies the rows",

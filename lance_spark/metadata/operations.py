@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexFile, IndexMetadata
+from lance_spark.metadata.manifest import Manifest
 from lance_spark.schema.schema import Schema
 
 
@@ -95,13 +96,15 @@ class Merge:
     """Adds columns: has all fragments of the table, with their new files, and the new schema.
 
     With `keeps_values`, the new files have the values that the old ones have, in the storage version of the commit's settings. The
-    transaction file does not have this.
+    transaction file does not have this. With `published`, the table becomes what this manifest says: that of a branch, with the base paths
+    of the table. The transaction file does not have this either.
     """
 
     fragments: tuple[Fragment, ...]
     schema: Schema
     preserves_nullability: bool | None = None
     keeps_values: bool = False
+    published: Manifest | None = None
 
 
 @dataclass(frozen=True)

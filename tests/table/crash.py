@@ -47,6 +47,8 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "drop_columns": lambda uri: Dataset.open(uri).drop_columns(["s"]),
     "cleanup": lambda uri: Dataset.open(uri).cleanup_old_versions(timedelta(0)),
     "create_branch": lambda uri: Dataset.open(uri).create_branch("dev", 2),
+    "merge_branch": lambda uri: Dataset.open(uri).branches.merge("dev"),
+    "fast_forward": lambda uri: Dataset.open(uri).branches.fast_forward("main", "dev"),
     "create_tag": lambda uri: Dataset.open(uri).tags.create("tag", 2),
     "shallow_clone": lambda uri: Dataset.open(uri).shallow_clone(f"{uri}/new"),
     "deep_clone": lambda uri: Dataset.open(uri).deep_clone(f"{uri}/new"),

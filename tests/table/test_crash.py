@@ -263,3 +263,22 @@ def test_a_killed_creation_leaves_no_branch_and_can_be_repeated(template: str, t
         assert Dataset.write(branch.uri, NEW, "append").count_rows() == 8
         assert state(uri) == before
         goes_on(uri)
+
+
+@pytest.mark.parametrize(
+    ("name", "turn"),
+    [*by_turns(["merge_branch"]), *others_slow([("fast_forward", turn) for turn in range(3)], [])],
+)
+def test_a_killed_merge_of_a_branch_is_applied_or_not_and_can_be_repeated(name: str, turn: int, tmp_path: Path) -> None:
+    template = made(str(tmp_path / "template"), stable=True)
+    branch = Dataset.open(template).create_branch("dev")
+    branch.update({"s": "'dev'"}, "a = 1").delete("a = 2").insert(NEW)
+    before, tables = state(template), crashed(name, template, tmp_path, 3, turn + 1)
+    after = state(tables[-1])
+    for uri in tables:
+        assert state(uri) in (before, after), uri
+        CHANGES[name](uri)
+        assert state(uri) == after
+        CHANGES[name](uri)
+        assert state(uri) == after
+        goes_on(uri)

@@ -54,6 +54,7 @@ class _Function:
     needed: tuple[str, ...]
 
 
+BRANCH_DIFF = "branch_diff"
 _FEEDS = ("lance_changes", "table_changes")
 _VECTOR = {"query": "vector", "column": "vector_column"}
 _FUNCTIONS = {
@@ -75,6 +76,7 @@ _FUNCTIONS = {
         {"query_vector": "vector", "search_query": "query"},
         ("vector", "query"),
     ),
+    BRANCH_DIFF: _Function(("table", "before", "after"), ("columns",), {"before": "diffFrom", "after": "branch"}, ("diffFrom", "branch")),
     **dict.fromkeys(_FEEDS, _Function(("table", "begin", "end"), tuple(_CHANGES)[2:], {}, ())),
 }
 
@@ -98,6 +100,8 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
         found["filter"] = f"({found.pop('filter')}) AND ({given.pop('filter')})"
     if is_feed:
         return {**found, "readChangeFeed": "true", **_feed_options(given)}
+    if call["name"] == BRANCH_DIFF:
+        return {**found, **{option: _text(value) for option, value in given.items()}}
     return {**found, **_options(call["name"], given)}
 
 

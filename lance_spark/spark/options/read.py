@@ -44,6 +44,14 @@ class ReadOptions(Place):
         not_with=(NotWith(("timestamp",)), NotWith(("branch",))),
     )
     branch: str | None = option(None, "text", BRANCH, use=("place",))
+    diffFrom: str | None = option(
+        None,
+        "text",
+        "Read the changes that lead from this branch to the one that is read (see [branches](branches-and-tags.md#comparing)).",
+        aliases=("diff_from",),
+        use=("batch",),
+        not_with=(NotWith(("version", "tag", "timestamp", "filter", "limit", "nearest", "fullTextQuery", "hybrid")),),
+    )
     timestamp: datetime | None = option(
         None,
         "moment",

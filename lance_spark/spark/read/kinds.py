@@ -37,6 +37,13 @@ def _changes(asked: Asked) -> Read:
     return ChangesRead(asked.opened, asked.options)
 
 
+def _branch_diff(asked: Asked) -> Read:
+    from lance_spark.spark.read.branch_diff import BranchDiffRead
+
+    assert asked.options.diffFrom is not None
+    return BranchDiffRead(asked.opened.table_for(", whose branches cannot be compared"), asked.options.diffFrom, asked.options)
+
+
 def _search(asked: Asked) -> Read:
     from lance_spark.spark.read.search import SearchRead
 
@@ -55,6 +62,7 @@ def _rows(asked: Asked) -> Read:
 
 KINDS: tuple[tuple[Callable[[Asked], bool], Callable[[Asked], Read]], ...] = (
     (lambda asked: asked.about is not None, _about),
+    (lambda asked: asked.options.diffFrom is not None, _branch_diff),
     (lambda asked: asked.options.feed.changes, _changes),
     (lambda asked: asked.options.searches, _search),
     (lambda asked: not isinstance(asked.opened, OpenedTable), _partitions),

@@ -13,6 +13,7 @@ import numpy as np
 
 from lance_spark.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import read_bitmap
+from lance_spark.metadata.branch_merges import MERGED, with_record
 from lance_spark.metadata.field_ids import with_mark
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.lazy_fragments import Fragments
@@ -80,7 +81,8 @@ def build(
     """
     operation = transaction.operation
     current = completed(current) if current is not None else None
-    check_operation(operation, current, stable_row_ids=current.has_stable_row_ids if current else settings.stable_row_ids)
+    if not (isinstance(operation, Merge) and operation.published is not None):
+        check_operation(operation, current, stable_row_ids=current.has_stable_row_ids if current else settings.stable_row_ids)
     if current is None:
         new = _first(operation, settings)
     else:
@@ -93,9 +95,11 @@ def build(
     highest = highest_fragment_id(new)
     before = source if isinstance(operation, Restore) else current
     known, at = (before.numbered, before.version) if before is not None else (None, 0)
+    next_row_id = current.next_row_id if current is not None else 0
     new = replace(
         new,
         numbered=following(known, at, new.version, transaction.properties),
+        config=with_record(new.config, transaction.properties, new.version, next_row_id),
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,
@@ -265,6 +269,8 @@ def _create_index(base: Manifest, operation: CreateIndex, settings: TableSetting
 
 def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
+    if operation.published is not None:
+        return _published(base, operation.published)
     before = {f.id: f for f in base.fragments}
     if missing := before.keys() - {f.id for f in operation.fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
         raise InvalidOperationError(f"a Merge must keep all fragments, but lacks {sorted(missing)}")
@@ -285,6 +291,17 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, kept))
     indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in (*kept, *new)])
     return replace(base, schema=operation.schema, fragments=(*kept, *new), indexes=indexes, next_row_id=next_row_id)
+
+
+def _published(base: Manifest, published: Manifest) -> Manifest:
+    """The table as it is in a branch of `base`, which has not changed since the branch was made."""
+    return replace(
+        published,
+        version=base.version,
+        branch=base.branch,
+        config={**published.config, **{key: value for key, value in base.config.items() if key.startswith(MERGED)}},
+        next_row_id=max(base.next_row_id, published.next_row_id),
+    )
 
 
 def _migrated(base: Manifest, operation: Merge, kept: list[Fragment], settings: TableSettings) -> Manifest:

@@ -21,7 +21,7 @@ from lance_spark.metadata.operations import (
 )
 from lance_spark.table.feed.differences import touched
 from lance_spark.table.feed.options import FeedOptions
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import operation_of
 from lance_spark.table.versions.snapshot import Snapshot
 
 _WITHOUT_ROWS = (CreateIndex, Merge, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig, UpdateMemWalState)
@@ -34,7 +34,7 @@ def appended(before: Snapshot | None, after: Snapshot, options: FeedOptions) -> 
     Raises UnsupportedFeatureError if the commit has changed or deleted rows.
     """
     ids, none = after.manifest.lazy_fragments.ids, np.empty(0, np.int64)
-    operation = transaction_of(after).operation
+    operation = operation_of(after)
     if before is None:
         return np.flatnonzero(ids >= 0)
     if isinstance(operation, _WITHOUT_ROWS):

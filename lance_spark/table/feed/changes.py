@@ -25,7 +25,7 @@ from lance_spark.table.feed.net import net_differences
 from lance_spark.table.scan.indexed import with_tests
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, fields_with
 from lance_spark.table.scan.rows_at import rows_in_order
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import operation_of
 from lance_spark.table.versions.snapshot import Snapshot, in_use, list_versions, reopened, to_datetime
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -95,7 +95,7 @@ class Changes(ArrowStream):
         New columns update no rows, and an overwrite leaves none as it was.
         """
         before, after = found.before, found.after
-        if before is None or not isinstance(transaction_of(after).operation, Project | Restore):
+        if before is None or not isinstance(operation_of(after), Project | Restore):
             return found
         affected = self._history.came_or_went(before, after, tuple(map(may_be_null, self.to_read)))
         if not affected:

@@ -17,7 +17,7 @@ from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS, ROW_CO
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.alter_types import cast, castable
 from lance_spark.table.feed.differences import only
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import operation_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
 Read = Callable[[Schema], Iterator[pa.RecordBatch]]
@@ -149,7 +149,7 @@ class ColumnHistory:
         """The version to begin with: `first`, or one before it that was restored since, if it and those in between are still there."""
         start, version = self._first, self._last.version
         while version > start:
-            operation = transaction_of(self._opened(version)).operation
+            operation = operation_of(self._opened(version))
             if isinstance(operation, Restore) and operation.version < start:
                 needed = range(operation.version, start)
                 start = operation.version if set(needed) <= set(list_versions(self._last.store)) else start
@@ -158,7 +158,7 @@ class ColumnHistory:
 
     def _after(self, before: Snapshot, after: Snapshot) -> _Columns:
         """The columns of a version that follows another one."""
-        operation = transaction_of(after).operation
+        operation = operation_of(after)
         fields = after.manifest.schema.fields
         if isinstance(operation, Restore) and (restored := self._known.get(operation.version)) is not None:
             return {f.id: restored[f.id] for f in fields}

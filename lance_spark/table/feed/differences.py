@@ -26,7 +26,7 @@ from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.fragment_reader import FragmentReader, physical_rows
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.scan.projection import Projection
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import operation_of
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.spilled_lineage import with_inline_lineage
 
@@ -110,7 +110,7 @@ def differences(before: Snapshot | None, after: Snapshot) -> Differences:
     """
     if before is None:
         return Differences(None, after, inserted=[part for f in after.manifest.fragments if (part := _all(after, f))])
-    operation = transaction_of(after).operation
+    operation = operation_of(after)
     if isinstance(operation, Rewrite):
         return Differences(before, after)
     found = touched(before, after, operation)

@@ -49,11 +49,12 @@ from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.files_at_bases import FileAtBase, FilesAtBases
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_clone
+from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_hold
 from lance_spark.table.versions.consumers import has_expired, is_consumer
 from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.named_files import ForgottenFiles, NamedFiles
+from lance_spark.table.versions.ref_files import MERGED_TAG
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
 
 DEFAULT_AGE = timedelta(days=14)
@@ -296,7 +297,7 @@ class _Cleanup:
         """The tags of the snapshot's branch (name -> version), and the first version that a consumer needs (infinite: none)."""
         tags = [t for t in refs.tags(self._snapshot.root).values() if t.branch == self._snapshot.manifest.branch]
         places = (t.version for t in tags if is_consumer(t.name) and not has_expired(t, self._now))
-        own = {t.name: t.version for t in tags if not is_consumer(t.name) and not is_clone(t.name)}
+        own = {t.name: t.version for t in tags if not is_consumer(t.name) and not is_hold(t.name)}
         return own, min(places, default=math.inf)
 
     def _drop_expired(self) -> None:
@@ -314,6 +315,7 @@ class _Cleanup:
         tags, needed = self._tags()
         old = (v for v in self._old if v >= needed)
         named = {*tags.values(), *old, *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
+        named |= {t.version for t in refs.tags(root).values() if t.branch == own and t.name.startswith(MERGED_TAG)}
         clones = (c for c in refs.clones(root) if c.branch == own)
         return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
 

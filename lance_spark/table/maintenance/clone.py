@@ -126,8 +126,8 @@ def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = 
     source = resolve(snapshot, reference)
     check_writable(source.manifest, source.store.uri)
     _check_free(target)
-    manifest = replace(_rebased(_inlined(source), lambda _: None), base_paths=())
-    for to, (store, path) in track(list(_files_to_copy(source).items()), "copy files"):
+    manifest = replace(with_bases(_inlined(source), lambda _: None), base_paths=())
+    for to, (store, path) in track(list(files_to_copy(source).items()), "copy files"):
         copy_file(store, path, target, to, track)
     return _commit_new(target, manifest, source, shallow=False)
 
@@ -149,10 +149,10 @@ def _shallow(source: Snapshot) -> Manifest:
     """The manifest of a shallow clone, which refers to the source's files by base paths."""
     manifest = with_lineage(source.manifest, source.locations)
     own = BasePath(max((b.id for b in manifest.base_paths), default=-1) + 1, source.store.uri, True, manifest.branch)
-    return replace(_rebased(manifest, lambda id: own.id if id is None else id), base_paths=(*manifest.base_paths, own))
+    return replace(with_bases(manifest, lambda id: own.id if id is None else id), base_paths=(*manifest.base_paths, own))
 
 
-def _rebased(manifest: Manifest, base: Callable[[int | None], int | None]) -> Manifest:
+def with_bases(manifest: Manifest, base: Callable[[int | None], int | None]) -> Manifest:
     """The manifest with the base ids of all files mapped by `base`."""
 
     def fragment(f: Fragment) -> Fragment:
@@ -212,7 +212,7 @@ def _check_base(source: Snapshot, base: BasePath) -> None:
     )
 
 
-def _files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
+def files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
     """All files of the version, after checks: path in the new table -> store and path of the file."""
     found: dict[str, tuple[Store, str]] = {}
     manifest = source.manifest

@@ -29,7 +29,7 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.named_files import NamedFiles
-from lance_spark.table.versions.ref_files import CLONE_TAG, CLONE_URI, Tag
+from lance_spark.table.versions.ref_files import CLONE_TAG, CLONE_URI, MERGED_TAG, Tag
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, find_version, list_versions, open_snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -225,6 +225,11 @@ def unheld(snapshot: Snapshot) -> list[str]:
 def is_clone(tag: str) -> bool:
     """True if this is the name of a tag that holds a version for a clone."""
     return tag.startswith(CLONE_TAG)
+
+
+def is_hold(tag: str) -> bool:
+    """True if this is the name of a tag that lance-spark has made to hold a version, for a clone or for the next merge."""
+    return tag.startswith((CLONE_TAG, MERGED_TAG))
 
 
 def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bool:

@@ -12,9 +12,10 @@ from lance_spark.display.listing import SHOWN, Listing, left_out
 from lance_spark.display.table import Table
 from lance_spark.display.words import moment
 from lance_spark.errors import VersionNotFoundError, check_type
+from lance_spark.metadata.branch_merges import publishes
 from lance_spark.metadata.manifest import parse_transaction
 from lance_spark.metadata.numbered_writes import NumberedWrites
-from lance_spark.metadata.operations import Delete, Unknown
+from lance_spark.metadata.operations import Delete, Operation, Unknown
 from lance_spark.metadata.transaction import Transaction, parse, parse_head
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.row_counts import NOTED, RowCounts, row_counts
@@ -172,6 +173,12 @@ def transaction_of(snapshot: Snapshot | None) -> Transaction:
         return _UNKNOWN
     manifest = snapshot.manifest
     return _transaction(snapshot.store, snapshot.path, manifest.transaction, manifest.transaction_file)
+
+
+def operation_of(snapshot: Snapshot) -> Operation:
+    """The operation that made a version; `Unknown` for one that published a branch, and may have replaced anything."""
+    transaction = transaction_of(snapshot)
+    return Unknown(b"") if publishes(transaction.properties) else transaction.operation
 
 
 def find_transaction(store: Store, version: int) -> Transaction | None:

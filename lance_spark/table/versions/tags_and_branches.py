@@ -18,9 +18,9 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_clone
+from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_hold
 from lance_spark.table.versions.named_files import check_whole
-from lance_spark.table.versions.ref_files import Branch, BranchList, Tag, TagList
+from lance_spark.table.versions.ref_files import MERGED_TAG, Branch, BranchList, Tag, TagList
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, of_same_table, open_snapshot
 
 Reference: TypeAlias = int | str | tuple[str | None, int | None]
@@ -154,6 +154,9 @@ class Branches:
                 refs.put_branch(root, known, new=False)
             raise
         drop_tags_of_gone_clones(root, branch, allow)
+        for tag in refs.tags(root).values():
+            if tag.branch == branch and tag.name.startswith(MERGED_TAG):
+                refs.delete_tag(root, tag.name)
         manifests = external(root.at(f"{root.uri}/{folder}"))
         remembered = manifests is not None and manifests.forget()
         if known is None and not files and not remembered:
@@ -165,7 +168,7 @@ class Branches:
 
 def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> None:
     users = [f"branch {b.name!r}" for b in refs.branches(root).values() if b.parent_branch == branch]
-    users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch and not is_clone(t.name)]
+    users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch and not is_hold(t.name)]
     users += [
         f"clone {shown(c.uri)!r} (recorded in {c.path})"
         for c in refs.clones(root)

@@ -25,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public class SearchFunction implements scala.Function1 {
   private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
-      "lance_changes", "table_changes" };
+      "lance_changes", "table_changes", "branch_diff" };
   private static final String TABLE = "table";
   private final String name;
 

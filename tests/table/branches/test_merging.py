@@ -1,0 +1,300 @@
+"""What users do with branches: compare, merge, pick, rebase and publish them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import (
+    AmbiguousMergeError,
+    BranchMergeConflictError,
+    InvalidOptionError,
+    RefConflictError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lance_spark.table.branches.three_way import Choice
+
+KEY = {"lance-schema:unenforced-primary-key": "true"}
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("v", pa.string())])
+
+
+def rows(**values: str) -> pa.Table:
+    """Rows by their ids: `rows(_1="a")`."""
+    return pa.table([[int(name[1:]) for name in values], list(values.values())], schema=SCHEMA)
+
+
+def content(table: Dataset) -> dict[int, object]:
+    found = Dataset.open(table.snapshot.root.uri, branch=table.snapshot.manifest.branch).to_table().to_pylist()
+    return {row.pop("id"): next(iter(row.values())) if len(row) == 1 else row for row in found}
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Dataset:
+    """A table with five rows and the branch dev."""
+    table = Dataset.write(str(tmp_path / "t.lance"), rows(_1="a", _2="b", _3="c", _4="d", _5="e"))
+    table.create_branch("dev")
+    return table
+
+
+@pytest.fixture
+def dev(main: Dataset) -> Dataset:
+    return Dataset.open(main.uri, branch="dev")
+
+
+def test_what_differs_is_a_feed_of_changes(main: Dataset, dev: Dataset) -> None:
+    dev.update({"v": "'x'"}, "id = 2").delete("id = 3").insert(rows(_9="new"))
+    found = main.branches.diff("main", "dev")
+    assert sorted((row["id"], row["v"], row["_change_type"]) for row in found.to_table().to_pylist()) == [
+        (2, "b", "update_preimage"),
+        (2, "x", "update_postimage"),
+        (3, "c", "delete"),
+        (9, "new", "insert"),
+    ]
+    summary = found.summary()
+    assert (summary.num_inserted_rows, summary.num_updated_rows, summary.num_deleted_rows) == (1, 1, 1)
+    back = main.branches.diff("dev", "main")
+    assert {row["id"]: row["_change_type"] for row in back.to_table().to_pylist()}[9] == "delete"
+
+
+def test_what_a_compaction_moved_does_not_differ(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f")).optimize.compact_files()
+    assert [row["id"] for row in main.branches.diff("main", "dev").to_table().to_pylist()] == [6]
+
+
+def test_shared_fragments_are_not_read(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    for path in (Path(main.uri) / "data").iterdir():
+        path.unlink()
+    assert main.branches.diff("main", "dev").summary().num_inserted_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kind"),
+    [
+        ("update({'v': \"'o'\"}, 'id = 1')", "update({'v': \"'t'\"}, 'id = 1')", "updated in both"),
+        ("delete('id = 1')", "update({'v': \"'t'\"}, 'id = 1')", "updated in theirs, deleted in ours"),
+        ("update({'v': \"'o'\"}, 'id = 1')", "delete('id = 1')", "deleted in theirs, updated in ours"),
+        ("insert(rows(_7='o'))", "insert(rows(_7='t'))", "inserted in both"),
+    ],
+)
+def test_rows_changed_on_both_sides_are_conflicts(main: Dataset, dev: Dataset, ours: str, theirs: str, kind: str) -> None:
+    main = eval(f"main.{ours}")
+    eval(f"dev.{theirs}")
+    before = content(main)
+    with pytest.raises(BranchMergeConflictError, match=kind) as e:
+        main.branches.merge("dev")
+    [conflict] = e.value.conflicts.to_pylist()
+    assert conflict["kind"] == kind
+    assert (conflict["base"] is None) == (kind == "inserted in both")
+    assert content(main) == before
+    main.branches.merge("dev", on_conflict="ours")
+    assert content(main) == before
+    # What was settled once is not asked again.
+    main.branches.merge("dev")
+
+
+@pytest.mark.parametrize("choice", ["ours", "theirs"])
+def test_a_function_settles_conflicts(main: Dataset, dev: Dataset, choice: Choice) -> None:
+    main = main.update({"v": "'o'"}, "id < 3")
+    dev.update({"v": "'t'"}, "id < 3")
+
+    def choose(found: pa.Table) -> list[Choice]:
+        return [choice if row["ours"]["id"] == 1 else "ours" for row in found.to_pylist()]
+
+    main.branches.merge("dev", on_conflict=choose)
+    assert content(main) == {1: choice[0], 2: "o", 3: "c", 4: "d", 5: "e"}
+
+
+def test_the_same_change_on_both_sides_is_no_conflict(main: Dataset, dev: Dataset) -> None:
+    for table in (main, dev):
+        table.update({"v": "'same'"}, "id = 1").delete("id = 2").insert(rows(_8="same"))
+    done = main.branches.merge("dev")
+    assert (done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("answer", [["ours"], ["mine", "ours"], "nonsense"])
+def test_other_answers_are_errors(main: Dataset, dev: Dataset, answer: Any) -> None:
+    main = main.update({"v": "'o'"}, "id < 3")
+    dev.update({"v": "'t'"}, "id < 3")
+    on_conflict: Any = answer if isinstance(answer, str) else lambda found: answer
+    with pytest.raises(InvalidOptionError, match="on_conflict"):
+        main.branches.merge("dev", on_conflict=on_conflict)
+
+
+def test_new_columns_come_with_their_values(main: Dataset, dev: Dataset) -> None:
+    dev.add_columns({"n": "id * 10"}).update({"v": "'x'"}, "id = 2")
+    main.update({"v": "'o'"}, "id = 1").insert(rows(_6="f"))
+    main.branches.merge("dev")
+    assert content(main) == {
+        1: {"v": "o", "n": 10},
+        2: {"v": "x", "n": 20},
+        3: {"v": "c", "n": 30},
+        4: {"v": "d", "n": 40},
+        5: {"v": "e", "n": 50},
+        6: {"v": "f", "n": None},
+    }
+    lance.dataset(main.uri).validate()
+    assert main.branches.merge("dev").num_updated_rows == 0
+
+
+def test_new_columns_of_ours_stay(main: Dataset, dev: Dataset) -> None:
+    main.add_columns({"n": "id * 10"})
+    dev.update({"v": "'x'"}, "id = 2").insert(rows(_6="f"))
+    main.branches.merge("dev")
+    found = content(main)
+    assert (found[2], found[6]) == ({"v": "x", "n": 20}, {"v": "f", "n": None})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "drop_columns(['v'])",
+        "alter_columns({'path': 'v', 'name': 'w'})",
+        "alter_columns({'path': 'v', 'data_type': pa.large_string()})",
+    ],
+)
+def test_other_changes_of_columns_are_refused_until_ours_has_them(main: Dataset, dev: Dataset, change: str) -> None:
+    eval(f"dev.{change}").insert(eval("pa.table({'id': [7]}, schema=dev.schema.remove(1))"))
+    with pytest.raises(SchemaMismatchError, match="make the same change in 'main' first"):
+        main.branches.merge("dev")
+    eval(f"main.{change}")
+    main.branches.merge("dev")
+    assert 7 in {row["id"] for row in Dataset.open(main.uri).to_table().to_pylist()}
+
+
+def test_one_version_is_picked(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f")).update({"v": "'x'"}, "id = 2").delete("id = 3")
+    done = main.branches.cherry_pick(3, "dev")
+    assert (done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows) == (0, 1, 0)
+    assert content(main) == {1: "a", 2: "x", 3: "c", 4: "d", 5: "e"}
+    main.branches.merge("dev")
+    assert content(main) == {1: "a", 2: "x", 4: "d", 5: "e", 6: "f"}
+
+
+def test_write_audit_publish(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f")).create_scalar_index("id", "BTREE")
+    files = {path.name for path in (Path(main.uri) / "data").iterdir()}
+    assert main.branches.fast_forward("main", "dev").updated_ref == 2
+    assert {path.name for path in (Path(main.uri) / "data").iterdir()} == files
+    published = Dataset.open(main.uri)
+    assert content(published)[6] == "f"
+    assert [index["name"] for index in published.list_indices()] == ["id_idx"]
+    assert published.verify().ok
+    assert published.to_table(filter="id = 6").num_rows == 1
+    theirs = lance.dataset(main.uri)
+    theirs.validate()
+    assert theirs.to_table(filter="id = 6").to_pylist() == [{"id": 6, "v": "f"}]
+    # Both are the same now, and either may go on.
+    assert published.branches.fast_forward("main", "dev").updated_ref == 2
+    assert published.branches.merge("dev").version == 2
+
+
+def test_a_branch_that_main_reads_cannot_be_removed(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    main.branches.fast_forward("main", "dev")
+    with pytest.raises(RefConflictError, match="dev is still used"):
+        main.branches.delete("dev")
+    with pytest.raises(OSError, match=r"(?i)branch"):
+        lance.dataset(main.uri).branches.delete("dev")
+    later = Dataset.open(main.uri, branch="dev").delete("id = 6")
+    later.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    lance.dataset(later.uri).cleanup_old_versions(timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False)
+    assert content(Dataset.open(main.uri))[6] == "f"
+
+
+def test_a_branch_whose_files_are_copied_can_be_removed(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f")).delete("id IN (1, 6)").create_scalar_index("id", "BTREE")
+    dev.insert(rows(_8="h"))
+    main.branches.fast_forward("main", "dev", copy=True)
+    main.branches.delete("dev")
+    published = Dataset.open(main.uri)
+    assert content(published) == {2: "b", 3: "c", 4: "d", 5: "e", 8: "h"}
+    assert published.verify().ok
+    assert published.snapshot.manifest.base_paths == ()
+    theirs = lance.dataset(main.uri)
+    theirs.validate()
+    assert theirs.to_table(filter="id = 8").num_rows == 1
+
+
+def test_a_branch_that_has_changed_is_not_published_over(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    main = main.insert(rows(_7="g"))
+    with pytest.raises(RefConflictError, match="has changed since"):
+        main.branches.fast_forward("main", "dev")
+    main.branches.rebase("dev")
+    main.branches.fast_forward("main", "dev")
+    assert content(Dataset.open(main.uri)) == {1: "a", 2: "b", 3: "c", 4: "d", 5: "e", 6: "f", 7: "g"}
+
+
+def test_a_merged_branch_can_be_removed_and_made_again(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    main.branches.merge("dev")
+    main.branches.delete("dev")
+    assert not [name for name in main.tags.list() if "dev" in name]
+    again = Dataset.open(main.uri).create_branch("dev")
+    again.delete("id = 1")
+    assert main.branches.merge("dev").num_deleted_rows == 1
+
+
+def test_what_the_next_merge_needs_survives_cleanups(main: Dataset, dev: Dataset) -> None:
+    dev = dev.insert(rows(_6="f"))
+    main.branches.merge("dev")
+    dev = dev.update({"v": "'x'"}, "id = 6").update({"v": "'y'"}, "id = 6")
+    dev.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    Dataset.open(main.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert main.branches.merge("dev").num_updated_rows == 1
+
+
+def test_branches_of_branches_are_merged(main: Dataset, dev: Dataset) -> None:
+    main.insert(rows(_8="later"))
+    feature = dev.insert(rows(_6="f")).create_branch("feature").insert(rows(_7="g"))
+    assert main.branches.merge("feature").num_inserted_rows == 2
+    feature.update({"v": "'x'"}, "id = 7")
+    assert main.branches.merge("feature").num_updated_rows == 1
+    other = Dataset.open(main.uri).create_branch("other")
+    assert main.branches.merge("dev", into="other").num_inserted_rows == 0
+    assert content(other) == content(main)
+
+
+def test_branches_without_anything_that_tells_rows_apart_are_refused(tmp_path: Path) -> None:
+    table = Dataset.write(str(tmp_path / "t.lance"), pa.table({"id": [1, 2]}))
+    table.create_branch("dev").update({"id": "3"}, "id = 1")
+    with pytest.raises(UnsupportedFeatureError, match="primary key"):
+        table.branches.merge("dev")
+    with pytest.raises(UnsupportedFeatureError, match="primary key"):
+        table.branches.diff("main", "dev").to_table()
+    # A branch is published as it is.
+    table.branches.fast_forward("main", "dev")
+    assert Dataset.open(table.uri).to_table(filter="id = 3").num_rows == 1
+
+
+def test_names_that_do_not_exist_and_one_branch_twice_are_refused(main: Dataset) -> None:
+    with pytest.raises(VersionNotFoundError, match="nothing"):
+        main.branches.merge("nothing")
+    with pytest.raises(UnsupportedFeatureError, match="name two"):
+        main.branches.merge("main")
+    with pytest.raises(UnsupportedFeatureError, match="name two"):
+        main.branches.fast_forward("dev", "dev")
+
+
+def test_a_key_that_two_rows_have_is_named(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    lance.write_dataset(rows(_6="g"), dev.uri, mode="append")
+    with pytest.raises(AmbiguousMergeError, match="'id': 6"):
+        main.branches.merge("dev")
+
+
+def test_a_restored_version_is_merged_anew(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    main.branches.merge("dev")
+    main.restore()
+    assert 6 not in content(main)
+    assert main.branches.merge("dev").num_inserted_rows == 1
