@@ -54,8 +54,8 @@ class JoinVerbs:
         `on` are the column of `questions` with vectors, arrays of numbers, and that of the table. The rows are those that `search` finds
         for each question with the same `metric` and `parameters`: recall_target, nprobes, minimum_nprobes, maximum_nprobes, search_effort,
         approx_mode, refine_factor, ef, use_index and distance_range of `Dataset.scan(nearest=)`. `filter`, SQL text, chooses the rows of
-        the table that may be found; it may have queries, as in `id IN (SELECT id FROM mine)`, which run now. With `fast_search`, rows that the
-        index does not cover are left out.
+        the table that may be found; it may have queries, as in `id IN (SELECT id FROM mine)`, which run now. With `fast_search`, rows that
+        the index does not cover are left out.
 
         A question without a vector (it is null, or has null, NaN or infinity in it) or without any row near it has no row in the result;
         with `how="left"`, it has one with nulls. `columns` are those of the table (None: all). The version is the latest now.
