@@ -62,6 +62,7 @@ ROOMS = [
     "table/versions",
     "table/build",
     "table/manifest_store",
+    "index/fm",
     "index/minhash",
     "index/text/build",
     "index/text",

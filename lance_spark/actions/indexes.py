@@ -130,6 +130,7 @@ _PYLANCE = "the name in pylance"
 _OF_KINDS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "of ZONEMAP: the rows of a zone": (("rows_per_zone", "bigint"),),
     "of BLOOMFILTER": (("number_of_items", "bigint"), ("probability", "double")),
+    "of RTREE": (("page_size", "bigint"),),
     "of JSON": (("path", "string"), ("target_index_type", "string")),
     "of vectors": (("metric", "string"),),
     "of INVERTED": (

@@ -141,6 +141,7 @@ _CONDITIONS = (
     _Indexed("boolean", "BITMAP", "boolean"),
     _Indexed("tags", "LABEL_LIST", "array_contains(tags, 'tag 2')"),
     _Indexed("text", "NGRAM", "contains(text, 'number 12')"),
+    _Indexed("text", "FM", "contains(text, 'number 12')"),
     _Indexed("long", "ZONEMAP", "long < 1000000"),
     _Indexed("int", "BLOOMFILTER", "int = 7"),
     _Indexed("label", "BLOOMFILTER", "label = 'label 4'"),

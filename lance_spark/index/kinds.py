@@ -24,7 +24,7 @@ Rewrite = Callable[[Sequence[tuple[IndexFiles, Translation]], IndexTarget], Trai
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of index: its `name`, its `module` in this folder and the newest `version` known.
+    """A kind of index: its `name`, its `module` in this folder, and the newest `version` and the `oldest` one known.
 
     In tables with stable row ids, segments of version `addresses_from` or later name rows by address, others by row id (None: always by
     id). `package` is that of the details message. `zoned` kinds summarise zones of rows, which cannot follow rows that move. A kind that
@@ -41,10 +41,11 @@ class Kind:
     stable: bool = True
     target: Kind | None = None
     trained: bool = False
+    oldest: int = 0
 
     def knows(self, index_version: int | None) -> bool:
         """Whether segments of this index_version can be read; None is that of old writers."""
-        return 0 <= (index_version or 0) <= self.version
+        return self.oldest <= (index_version or 0) <= self.version
 
     def has_addresses(self, version: int | None, stable_row_ids: bool) -> bool:
         """Whether a segment of this index_version names rows by address."""
@@ -89,9 +90,11 @@ KINDS: dict[str, Kind] = {
     "BTreeIndexDetails": Kind("BTREE", "btree", 1, 1),
     "BitmapIndexDetails": Kind("BITMAP", "bitmap", 0, None),
     "LabelListIndexDetails": Kind("LABEL_LIST", "label_list", 1, None),
+    "FMIndexDetails": Kind("FM", "fm.index", 10, 0, package="lance.index.pb", oldest=10),
     "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None),
     "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, package="lance.index.pb", zoned=True),
     "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, zoned=True),
+    "RTreeIndexDetails": Kind("RTREE", "rtree", 0, None, package="lance.index.pb"),
     "JsonIndexDetails": Kind("JSON", "json_path", 0, None, package="lance.index.pb"),
 }
 """In the order in which the indexes of one column are asked."""
@@ -104,7 +107,7 @@ SEARCHED: dict[str, Kind] = {
 """Kinds that are searched for the best rows instead of being asked for those that satisfy a condition; see `table.search`."""
 
 FIXED = frozenset({"FMIndexDetails"})
-"""Details of kinds that are not read here, whose segments name rows by address in all tables, and which no writer moves along with rows."""
+"""Details of kinds whose readers do not follow rows that move: their segments name rows by address in all tables."""
 
 TARGETS = ("BTREE", "BITMAP", "ZONEMAP", "NGRAM")
 """The kinds that the files of a JSON index may be of. The files of a BLOOMFILTER do not tell the type of the values."""

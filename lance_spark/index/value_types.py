@@ -28,6 +28,11 @@ def _is_document(t: pa.DataType) -> bool:
     return bool(is_text(t.value_type if is_list(t) else t) or types.is_large_binary(t))
 
 
+def _may_be_geometry(t: pa.DataType) -> bool:
+    """The extension of a field tells whether it has geometries; see `predicate.geometry`."""
+    return bool(types.is_struct(t) or types.is_fixed_size_list(t) or is_list(t) or is_text(t) or is_binary(t))
+
+
 def _has_zones(t: pa.DataType) -> bool:
     """Zones of ordered values have bounds; those of vectors have only the number of their nulls."""
     return bool(_is_ordered(t) or (types.is_fixed_size_list(t) and _is_ordered(t.value_type)))
@@ -39,10 +44,12 @@ TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "ZONEMAP": _has_zones,
     "BLOOMFILTER": _is_hashable,
     "NGRAM": is_text,
+    "FM": is_text,
     "LABEL_LIST": _is_list,
     "JSON": types.is_large_binary,
     "INVERTED": _is_document,
     "MINHASHLSH": is_text,
+    "RTREE": _may_be_geometry,
 }
 """By the name of the kind. JSON columns are stored as JSONB; other binary columns have neither JSON nor full-text indexes."""
 
@@ -51,8 +58,8 @@ def may_index(kind: str, t: pa.DataType) -> bool:
     """Whether a segment of this kind, of any writer, can be of a column of the type `t`."""
     if isinstance(t, pa.BaseExtensionType):
         t = t.storage_type
-    # pylance counts the nulls of zones of any type.
-    if kind == "ZONEMAP" or kind not in TAKES:
+    # pylance counts the nulls of zones of any type, and makes FM of bytes, which have no substrings here.
+    if kind in ("ZONEMAP", "FM") or kind not in TAKES:
         return True
     return TAKES[kind](pa.list_(t.value_type.value_type) if _is_dictionary_list(t) else t)
 

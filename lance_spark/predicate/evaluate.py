@@ -12,6 +12,7 @@ from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.arrow_condition import by_arrow
 from lance_spark.predicate.compare import COMPARISONS, Values, as_seen, cast, equals_one_of, plain
 from lance_spark.predicate.functions import FUNCTIONS, OPERATORS
+from lance_spark.predicate.geometry import GEOMETRY_FUNCTIONS, run
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.tree import (
     And,
@@ -32,7 +33,13 @@ from lance_spark.predicate.tree import (
     TextMatch,
 )
 
-RUN: dict[str, Callable[..., Values]] = {**{name: f.run for name, f in FUNCTIONS.items()}, **OPERATORS, **ARRAY_FUNCTIONS, **JSON_FUNCTIONS}
+RUN: dict[str, Callable[..., Values]] = {
+    **{name: f.run for name, f in FUNCTIONS.items()},
+    **OPERATORS,
+    **ARRAY_FUNCTIONS,
+    **JSON_FUNCTIONS,
+    **{name: run(name) for name in GEOMETRY_FUNCTIONS},
+}
 """The functions and operators of calls, by name."""
 
 

@@ -18,12 +18,13 @@ from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate import bind
 from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE, SYNONYMS, Function
+from lance_spark.predicate.geometry import FROM_TEXT, GEOMETRY_FUNCTIONS, POINT, condition, constant
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.sql_text import INTERVAL, LIST, AmbiguousPrecedenceError, condition_tree
 from lance_spark.predicate.text_match import TEXT_FUNCTIONS, text_condition
 from lance_spark.predicate.times import interval_literal, sum_of, time_literal
-from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
+from lance_spark.predicate.tree import And, Call, Cast, Column, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.declared_types import declared
 from lance_spark.schema.schema import Schema, quoted
 
@@ -328,9 +329,25 @@ class _Translation:
             return self.in_array(name, *values)
         if name in TEXT_FUNCTIONS:
             return text_condition(name, values)
+        if name in (FROM_TEXT, POINT):
+            return constant(name, values)
+        if name in GEOMETRY_FUNCTIONS:
+            return self.geometry(name, values)
         if name in JSON_FUNCTIONS and len(values) == JSON_FUNCTIONS[name].literals + 1:
             return bind.of_json(name, values)
         return self.call(name, values, e)
+
+    def geometry_call(self, e: Any) -> Expression:
+        """A function that sqlglot knows: st_distance or st_point."""
+        values, name = [self.node(e.this), self.node(e.expression)], e.sql_name().lower()
+        return constant(name, values) if name == POINT else self.geometry(name, values)
+
+    def geometry(self, name: str, values: list[Expression]) -> Expression:
+        swapped = len(values) == 2 and not isinstance(values[0], Column)
+        column, text = values[::-1] if swapped else (*values, None, None)[:2]
+        if not isinstance(column, Column) or len(values) != 2 or text is None:
+            raise InvalidOptionError(f"{name} in {self.about} needs a column and a constant geometry")
+        return condition(name, column, self.schema.resolve(column.quoted)[-1].extension, text, swapped)
 
     def in_array(self, name: str, lists: Expression, wanted: Expression) -> Expression:
         if name == "array_contains" and isinstance(lists, Literal) and pa.types.is_list(lists.type):
@@ -403,7 +420,7 @@ def _in_integers(operand: Expression, values: list[int]) -> Expression:
 
 
 _OTHERS = ("array", "current_date", "current_timestamp", "date", "isnotnull", "isnull", "rlike")
-KNOWN = sorted({*FUNCTIONS, *ARRAY_FUNCTIONS, *JSON_FUNCTIONS, *TEXT_FUNCTIONS, *_OTHERS})
+KNOWN = sorted({*FUNCTIONS, *ARRAY_FUNCTIONS, *JSON_FUNCTIONS, *TEXT_FUNCTIONS, *GEOMETRY_FUNCTIONS, FROM_TEXT, POINT, *_OTHERS})
 """The functions of filters, without synonyms."""
 
 OPERATORS: dict[type[Any], str] = {
@@ -448,5 +465,7 @@ NODES: dict[type[Any], Callable[[_Translation, Any], Expression]] = {
     exp.TryCast: _Translation.cast,
     exp.RegexpLike: _Translation.regex,
     exp.Anonymous: _Translation.function,
+    exp.StDistance: _Translation.geometry_call,
+    exp.StPoint: _Translation.geometry_call,
     exp.Array: lambda t, e: bind.array([t.node(v) for v in e.expressions]),
 }

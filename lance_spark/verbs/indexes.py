@@ -21,8 +21,9 @@ class IndexVerbs:
     def createIndex(
         self, column: str, kind: str, name: str | None = None, replace: bool = False, train: bool = True, **parameters: Any
     ) -> int:
-        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER, JSON, INVERTED or
-        MINHASHLSH; or of vectors: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ, which are trained first.
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM and FM (texts), ZONEMAP, BLOOMFILTER, RTREE, JSON,
+        INVERTED or MINHASHLSH; or of vectors: IVF_FLAT, IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ or IVF_HNSW_SQ, which are
+        trained first.
 
         The tasks build a segment each, from some fragments. The default name is the column's with "_idx", and a number if an index of
         another kind or column has that name. An existing index of the name is an error unless `replace` is true. Without `train`, it

@@ -14,6 +14,7 @@ import lance
 import pyarrow as pa
 import pytest
 from hypothesis import settings
+from lance.indices import IndexConfig
 from pyroaring import BitMap
 
 from lance_spark import Dataset
@@ -25,8 +26,9 @@ from lance_spark.metadata.fragment import IndexMetadata
 FILTERS = (
     *("k = 7", "k IS NULL", "k > 15", "s = 'v3'", "s IN ('v1', 'v2')", "k = 7 AND s = 'v3'"),
     *("z < 10", "z IS NULL", "contains(t, 'word 3')", "b = 3", "b IS NULL", "array_contains(l, 'x3')", "l IS NULL", "z = 4 AND b = 4"),
+    *("contains(f, '3')", "contains(f, 'w') AND k = 7"),
 )
-KINDS = {"k": "BTREE", "s": "BITMAP", "z": "ZONEMAP", "t": "NGRAM", "b": "BLOOMFILTER", "l": "LABEL_LIST"}
+KINDS = {"k": "BTREE", "s": "BITMAP", "z": "ZONEMAP", "t": "NGRAM", "b": "BLOOMFILTER", "l": "LABEL_LIST", "f": "FM"}
 ROWS = 900
 Change = Callable[[IndexMetadata], IndexMetadata]
 
@@ -41,11 +43,12 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "z": pa.array([None if i % 50 == 0 else i / 9 for i in range(ROWS)]),
         "t": pa.array([None if i % 30 == 0 else f"some word {i % 40}" for i in range(ROWS)]),
         "b": pa.array([None if i > 850 else i // 9 for i in range(ROWS)], pa.int32()),
+        "f": pa.array([None if i % 40 == 0 else f"w{i % 90}" for i in range(ROWS)]),
         "l": pa.array([None if i % 70 == 0 else [f"x{i % 8}", f"x{i % 3}"] for i in range(ROWS)]),
     }
     lance.write_dataset(pa.table(columns), path, max_rows_per_file=300)
     for column, kind in KINDS.items():
-        lance.dataset(path).create_scalar_index(column, kind)
+        lance.dataset(path).create_scalar_index(column, IndexConfig("fm", {}) if kind == "FM" else kind)
     return path
 
 

@@ -16,6 +16,7 @@ from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.predicate import Formula, Predicate, bind, calculate, evaluate
 from lance_spark.predicate.compare import as_seen, plain
+from lance_spark.predicate.geometry import geometries, shapely
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
 from lance_spark.storage.store import Store
@@ -109,7 +110,8 @@ def _answer_problems(
                     return
                 continue
             value = column if definition.kind.target is None else value_of(definition, column)
-            for condition in _conditions(value, rows):
+            of_geometries = definition.kind.name == "RTREE"
+            for condition in _at_geometries(definition, column, rows) if of_geometries else _conditions(value, rows):
                 answer = segments.of_segment(index.uuid, definition.path, condition)
                 if answer is None:
                     continue
@@ -142,6 +144,16 @@ def _sample(snapshot: Snapshot, definition: Definition, parts: Sequence[Part]) -
     table = pa.Table.from_batches(plan_parts(snapshot, plan, parts).read(), plan.schema(snapshot))
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     return batch
+
+
+def _at_geometries(definition: Definition, column: Column, rows: pa.RecordBatch) -> Iterator[Expression]:
+    """IS NULL, and a condition that each of some geometries in the sample satisfies."""
+    yield IsNull(column)
+    layout = str(definition.parameters["layout"])
+    known = [shape for shape in geometries(calculate(Formula(column, "the sample"), rows), layout) if shape is not None]
+    for shape in known[:: max(len(known) // _VALUES, 1)]:
+        text = shapely().to_wkt(shape, rounding_precision=-1)
+        yield Call("st_intersects", (column, Literal(text, pa.string()), Literal(layout, pa.string())), pa.bool_())
 
 
 def _conditions(column: Column | Call, rows: pa.RecordBatch) -> Iterator[Expression]:

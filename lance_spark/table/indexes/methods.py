@@ -38,17 +38,17 @@ class IndexMethods(ABC):
         train: bool = True,
         **parameters: object,
     ) -> Self:
-        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER, JSON, INVERTED or
-        MINHASHLSH.
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM and FM (texts), ZONEMAP, BLOOMFILTER, RTREE, JSON,
+        INVERTED or MINHASHLSH.
 
         The default name is the column's with "_idx", and a number if an index of another kind or column has that name. An index of the
-        column with this name is replaced, unless `replace` is false. Without `train`, it
-        covers no rows until `optimize.optimize_indices()`. Parameters: `rows_per_zone` of ZONEMAP, `number_of_items` and `probability`
-        of BLOOMFILTER, and of JSON the `path` of the values and the kind `target_index_type` of their index, BTREE, BITMAP, NGRAM or
-        ZONEMAP, with its own parameters. INVERTED, also called FTS, is a full-text index of texts, lists of texts or JSON; its parameters
-        are those of `index.text.analysis.parameters.TextParameters`. MINHASHLSH has signatures of texts; its parameters are `num_hashes`,
-        `num_bands`, `shingle_size` and `tokenizer`, a mapping with parameters of INVERTED. Raises InvalidOptionError for a column that the
-        kind does not support.
+        column with this name is replaced, unless `replace` is false. Without `train`, it covers no rows until
+        `optimize.optimize_indices()`. Parameters: `rows_per_zone` of ZONEMAP, `number_of_items` and `probability` of BLOOMFILTER,
+        `page_size` of RTREE, and of JSON the `path` of the values and the kind `target_index_type` of their index, BTREE, BITMAP, NGRAM
+        or ZONEMAP, with its own parameters. INVERTED, also called FTS, is a full-text index of texts, lists of texts or JSON; its
+        parameters are those of `index.text.analysis.parameters.TextParameters`. MINHASHLSH has signatures of texts; its parameters are
+        `num_hashes`, `num_bands`, `shingle_size` and `tokenizer`, a mapping with parameters of INVERTED. Raises InvalidOptionError for a
+        column that the kind does not support.
 
         Examples:
             >>> import pyarrow as pa

@@ -37,7 +37,7 @@ from lance_spark.table.indexes.measure import (
     measured_segments,
 )
 from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files, merge
-from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard
+from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard, layout_of
 from lance_spark.table.indexes.stages import Refused, run_writing, segments_in, writing
 from lance_spark.table.indexes.training import STAGES as TRAINING
 from lance_spark.table.indexes.training import models_in, training
@@ -279,10 +279,16 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
             return None
         given = {"path": json_path.path_of(first.details), "target_index_type": kind.target.name}
         definition = replace(definition, parameters=given)
-    if kind.zoned or kind.target is not None:
+    if kind.name == "RTREE":
+        try:
+            definition = replace(definition, parameters={"layout": layout_of(path[-1], ".".join(definition.path))})
+        except (InvalidOptionError, UnsupportedFeatureError) as e:
+            _LOG.warning("%s: the index %r is not extended: %s", snapshot, first.name, e)
+            return None
+    if kind.zoned or kind.target is not None or kind.name == "RTREE":
         try:
             files = index_files(snapshot, first, path[-1], BitMap())
-            return replace(definition, parameters=kind.parameters(files))
+            return replace(definition, parameters={**definition.parameters, **kind.parameters(files)})
         except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError) as e:
             _LOG.warning("%s: the index %r is rebuilt with the default parameters: %s", snapshot, first.name, e)
     return definition

@@ -20,12 +20,14 @@ from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeat
 from lance_spark.index import json_path
 from lance_spark.index.kinds import TARGETS, Kind, kind_of, url_of
 from lance_spark.index.minhash.parameters import new_min_hash
+from lance_spark.index.rtree import PAGE_SIZE
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.text.analysis.parameters import new_parameters
 from lance_spark.index.value_types import TAKES
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.locations import INDICES
 from lance_spark.predicate.evaluate import raw_values
+from lance_spark.predicate.geometry import EXTENSION, LAYOUTS, shapely
 from lance_spark.predicate.json_paths import lance_path
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import Field, quoted
@@ -39,9 +41,9 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
     "ZONEMAP": frozenset({"rows_per_zone"}),
     "BLOOMFILTER": frozenset({"number_of_items", "probability"}),
     "JSON": frozenset({"path", "target_index_type"}),
+    "RTREE": frozenset({"page_size"}),
 }
 """The parameters of the kinds that have any."""
-UNSUPPORTED = ("RTREE", "FM")
 ALIASES = {"FTS": "INVERTED"}
 _COMMON_BYTES = 8
 _BATCH_ROWS = 128 << 10
@@ -96,8 +98,6 @@ def kind_named(name: str) -> str:
     kind = ALIASES.get(name.upper(), name.upper())
     if kind not in TAKES:
         kinds = ", ".join(TAKES)
-        if kind in UNSUPPORTED:
-            raise UnsupportedFeatureError(f"making indexes of the kind {kind} is not supported; the kinds are: {kinds}")
         raise InvalidOptionError(f"unknown kind of index {name!r}{did_you_mean(kind, TAKES)}; the kinds are: {kinds}")
     return kind
 
@@ -120,8 +120,29 @@ def define(snapshot: Snapshot, column: str, kind: str, name: str | None, paramet
         raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}{hint}")
     if found.is_blob or not _takes(wanted, found):
         raise InvalidOptionError(f"an index of the kind {wanted} cannot be built for column {column!r} of type {found.type}")
+    if wanted == "RTREE":
+        parameters = {"layout": layout_of(found, column), "page_size": page_size(parameters)}
     path = tuple(f.name for f in steps)
     return Definition(name or f"{'.'.join(path)}_idx", path, found, url_of(wanted), dict(parameters), details)
+
+
+def layout_of(field: Field, column: str) -> str:
+    """The name of the extension of a column of geometries. Raises InvalidOptionError or UnsupportedFeatureError, also without Shapely."""
+    told = (field.extension or b"").decode(errors="replace")
+    if not told.startswith(EXTENSION):
+        raise InvalidOptionError(f"an index of the kind RTREE cannot be built for column {column!r}: its extension is not one of GeoArrow")
+    if told.removeprefix(EXTENSION) not in LAYOUTS:
+        raise UnsupportedFeatureError(f"an index of the kind RTREE of a column of {told} is not supported: {', '.join(LAYOUTS)} are")
+    shapely()
+    return told.removeprefix(EXTENSION)
+
+
+def page_size(parameters: Mapping[str, object]) -> int:
+    """The parameter of RTREE. Raises InvalidOptionError."""
+    size = parameters.get("page_size", PAGE_SIZE)
+    if not isinstance(size, int) or isinstance(size, bool) or not 2 <= size < 1 << 31:
+        raise InvalidOptionError(f"page_size must be an integer of at least 2, not {size!r}")
+    return size
 
 
 def _takes(kind: str, field: Field) -> bool:

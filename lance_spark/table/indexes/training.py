@@ -157,8 +157,8 @@ def _sample(snapshot: Snapshot, definition: Definition, recipe: Recipe) -> tuple
 
     total = int(all_live_rows(snapshot).sum())
     t = vectors_in(definition.field.type)
-    wanted = min(recipe.sample_size(total), max(MOST_SAMPLE_BYTES // (4 * t.list_size), 1))
-    size, rng = wanted, np.random.default_rng(total)
+    most = max(MOST_SAMPLE_BYTES // (4 * t.list_size), 1)
+    size, rng = min(recipe.sample_size(total), most), np.random.default_rng(total)
     while True:
         chosen = np.sort(rng.choice(total, size, replace=False))
         parts = []
@@ -167,8 +167,10 @@ def _sample(snapshot: Snapshot, definition: Definition, recipe: Recipe) -> tuple
             vectors, usable = comparable(values, recipe.metric)
             parts.append(vectors[usable & valid])
         sample = np.concatenate(parts) if parts else np.empty((0, t.list_size), t.value_type.to_pandas_dtype())
+        there = round(total * len(sample) / size) if size else 0  # not as many as rows: these have lists, or nulls
+        wanted = min(recipe.sample_size(there), most)
         if len(sample) >= wanted or size == total:
-            return sample[:wanted], round(total * len(sample) / size) if size else 0
+            return sample[:wanted], there
         size = min(total, size * _MORE)
 
 

@@ -158,7 +158,9 @@ class Segments:
             if built_from is None or covered is None:
                 self.unused(index, "it does not say which fragments it covers")
             elif not kind.knows(index.index_version):
-                self.unused(index, f"its version is {index.index_version}, but only versions from 0 to {kind.version} are known")
+                self.unused(
+                    index, f"its version is {index.index_version}, but only versions from {kind.oldest} to {kind.version} are known"
+                )
             elif index.dataset_version > self._snapshot.version:
                 self.unused(index, f"it was built from version {index.dataset_version}")
             elif self._stable and not kind.stable:

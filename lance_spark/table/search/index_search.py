@@ -251,7 +251,7 @@ def index_search(snapshot: Snapshot, nearest: Nearest, without: Mapping[bytes, L
 
     Segments with a uuid in `without`, and those that cannot be opened, are not used, with a warning.
     """
-    if not nearest.use_index or nearest.several or not snapshot.manifest.indexes:
+    if not nearest.use_index or not snapshot.manifest.indexes:
         return None
     segments = segments_of(snapshot)
     by_name: dict[str, list[SearchedSegment]] = {}
@@ -316,7 +316,7 @@ def lost_segments(snapshot: Snapshot, nearest: Nearest, without: Mapping[bytes, 
 
     Those that no version of pylance uses are not among them: their metric never was that of a search.
     """
-    if not nearest.use_index or nearest.several or not snapshot.manifest.indexes:
+    if not nearest.use_index or not snapshot.manifest.indexes:
         return []
     segments = segments_of(snapshot)
     found: list[LostSegment] = []

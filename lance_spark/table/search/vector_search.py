@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import LanceError
-from lance_spark.table.scan.indexed import Segment, segments_of
+from lance_spark.table.scan.indexed import segments_of
 from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.runner import Here, Runner
@@ -103,6 +103,7 @@ class VectorSearch:
         from lance_spark.table.search.brute_force import add_among, search
         from lance_spark.table.search.hits import addresses_of
         from lance_spark.table.search.index_search import Refinement
+        from lance_spark.table.search.late_interaction import LateInteraction
         from lance_spark.table.search.segments import wanted_of
         from lance_spark.table.search.settled import settled
 
@@ -117,6 +118,9 @@ class VectorSearch:
             return
         if not chosen.in_reach:
             search(snapshot, nearest, index.metric, None, frozenset(index.covered), best, self.runner)
+            return
+        if nearest.several:
+            LateInteraction(index, nearest, allowed, self.runner).add_to(best[0])
             return
         exact = among_others or nearest.refine_factor is not None or index.may_be_stale
         wanted = wanted_of(nearest, index.metric, exact)
@@ -143,7 +147,7 @@ class VectorSearch:
         for searched in () if index is None or total else index.segments:
             _, probes = searched.first_probes(nearest)
             share = probes / max(len(searched.index.partitions), 1)
-            total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
+            total += sum(file.size for file in searched.segment.index.files) * share * len(nearest.queries)
         others = self.others(snapshot, index, lost_segments(snapshot, nearest))
         rows = sum(rows for fragment, rows in live_by_id(snapshot).items() if others is None or fragment in others)
         return int(total) + rows * nearest.queries.nbytes
@@ -151,19 +155,14 @@ class VectorSearch:
     def others(self, snapshot: Snapshot, index: IndexSearch | None, lost: Sequence[LostSegment]) -> frozenset[int] | None:
         """The fragments whose vectors are compared with the query (None: all): those with rows that the index does not cover.
 
-        Of lists of vectors, these are also the rows that an index covers: it is not searched. The rows of `lost` segments, too.
+        The rows of `lost` segments, too.
         """
         if self.fast_search:
-            unsearched = (*self._of_lists(snapshot), *(own.segment for own in lost))
-            return frozenset(BitMap().union(*(s.covered for s in unsearched)) - (BitMap() if index is None else index.covered))
+            unsearched = BitMap().union(*(own.segment.covered for own in lost))
+            return frozenset(unsearched - (BitMap() if index is None else index.covered))
         if index is None:
             return None
         return frozenset(fragment for fragment, rows in live_by_id(snapshot).items() if rows and fragment not in index.covered)
-
-    def _of_lists(self, snapshot: Snapshot) -> Sequence[Segment]:
-        """The segments of the index of a column of lists of vectors, which are not searched."""
-        nearest = self.nearest
-        return segments_of(snapshot).searched("VECTOR", nearest.field) if nearest.several and nearest.use_index else ()
 
     def metric(self, index: IndexSearch | None, lost: Sequence[LostSegment]) -> str:
         """The metric of the search: the requested one, or else that of the index, also of a lost one, or else that of the type."""
@@ -194,11 +193,12 @@ class VectorSearch:
                 f"{probed} of {there} partitions are searched, and up to {searched.most_probes(nearest)} until {nearest.k} rows are found"
             )
         if index is None:
-            names = sorted({segment.index.name for segment in self._of_lists(snapshot)})
-            lines += [f"index: {name} is not searched: it is of lists of vectors" for name in names] or ["indexes: none"]
+            lines.append("indexes: none")
         if (words := chosen.in_words()) is not None:
             lines.append(words)
-        if index is not None and chosen.in_reach and (nearest.refine_factor is not None or others):
+        if index is not None and chosen.in_reach and nearest.several and nearest.refine_factor is None:
+            lines.append("distances are computed from the vectors of all rows that the index finds for a vector of the query")
+        elif index is not None and chosen.in_reach and (nearest.refine_factor is not None or others):
             lines.append(f"distances are computed from the vectors of {nearest.k * (nearest.refine_factor or 1)} rows of the index")
         compared = {f for f in live if others is None or f in others}
         if index is not None and not chosen.in_reach:

@@ -8,6 +8,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from lance.indices import IndexConfig
 from pyroaring import BitMap
 
 from lance_spark import Dataset
@@ -22,18 +23,21 @@ ROWS = table(600)
 @pytest.mark.parametrize("stable", [False, True])
 def test_good_indexes_of_both_writers_have_no_problems(stable: bool, tmp_path: Path) -> None:
     made = Dataset.write(tmp_path, ROWS, max_rows_per_file=250, enable_stable_row_ids=stable)
-    for kind in TAKES.keys() - {"JSON"}:
-        column = {"LABEL_LIST": "labels", "NGRAM": "text", "INVERTED": "text", "MINHASHLSH": "text"}.get(kind, "double")
+    for kind in TAKES.keys() - {"JSON", "RTREE"}:
+        column = {"LABEL_LIST": "labels", "NGRAM": "text", "FM": "text", "INVERTED": "text", "MINHASHLSH": "text"}.get(kind, "double")
         made = made.create_scalar_index(column, kind, name=f"ours_{kind}")
-        lance.dataset(tmp_path).create_scalar_index(column, kind, name=f"theirs_{kind}")
+        theirs = IndexConfig("fm", {}) if kind == "FM" else kind
+        lance.dataset(tmp_path).create_scalar_index(column, theirs, name=f"theirs_{kind}")
         made = Dataset.open(tmp_path)
     report = made.delete("id % 3 = 1").verify()
     assert report.ok, report
 
 
-@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON"}))
+@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON", "RTREE"}))
 def test_an_index_of_other_rows_is_found(kind: str, tmp_path: Path) -> None:
-    column = {"LABEL_LIST": "labels", "NGRAM": "text", "INVERTED": "text", "BLOOMFILTER": "text", "MINHASHLSH": "text"}.get(kind, "id")
+    column = {"LABEL_LIST": "labels", "NGRAM": "text", "FM": "text", "INVERTED": "text", "BLOOMFILTER": "text", "MINHASHLSH": "text"}.get(
+        kind, "id"
+    )
     made = Dataset.write(tmp_path, ROWS.slice(0, 550), max_rows_per_file=250)
     (whole,) = made.create_scalar_index(column, kind).snapshot.manifest.indexes
     other = Dataset.write(tmp_path, ROWS.slice(100, 250), mode="append")
@@ -52,9 +56,9 @@ def test_a_missing_file_of_an_index_is_found(tmp_path: Path) -> None:
     assert [p.kind for p in made.verify().problems] == ["missing"]
 
 
-@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON"}))
+@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON", "RTREE"}))
 def test_any_changed_byte_of_our_files_is_found(kind: str, tmp_path: Path) -> None:
-    column = {"LABEL_LIST": "labels", "NGRAM": "text", "INVERTED": "text", "MINHASHLSH": "text"}.get(kind, "id")
+    column = {"LABEL_LIST": "labels", "NGRAM": "text", "FM": "text", "INVERTED": "text", "MINHASHLSH": "text"}.get(kind, "id")
     made = Dataset.write(tmp_path, ROWS).create_scalar_index(column, kind)
     assert made.verify().ok
     for file in tmp_path.glob("_indices/*/*"):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError
 from lance_spark.index.value_types import TAKES
 from tests.table.indexes.columns import conditions, table
 
@@ -24,6 +24,7 @@ KINDS = [
     ("BITMAP", False),
     ("LABEL_LIST", True),
     ("NGRAM", True),
+    ("FM", True),
     ("ZONEMAP", True),
     ("BLOOMFILTER", False),
 ]
@@ -66,8 +67,10 @@ def test_every_kind_answers_as_a_scan_does_for_every_type(kind: str, stable: boo
     for column in columns:
         made = made.create_scalar_index(column, kind)
     used = check(tmp_path, columns)
-    assert len(used) >= 0.7 * len(columns) or kind == "NGRAM"
-    probe = {"NGRAM": "contains(text, 'def')", "LABEL_LIST": "array_has(labels, 't3')"}.get(kind, "small = 5")
+    assert len(used) >= 0.7 * len(columns) or kind in ("NGRAM", "FM")
+    probe = {"NGRAM": "contains(text, 'def')", "FM": "contains(text, 'def')", "LABEL_LIST": "array_has(labels, 't3')"}.get(
+        kind, "small = 5"
+    )
     assert "ScalarIndexQuery" in lance.dataset(tmp_path).scanner(filter=probe).explain_plan()
     lance.write_dataset(ROWS.slice(0, 100), tmp_path, mode="append")
     delta = Dataset.open(tmp_path).optimize.optimize_indices(num_indices_to_merge=0)
@@ -91,9 +94,9 @@ def test_merging_leaves_out_the_old_values_of_updated_rows_with_stable_row_ids(t
     assert lance.dataset(tmp_path).count_rows("v = 1") == 90
 
 
-@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON", "INVERTED"}))
+@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON", "INVERTED", "RTREE"}))
 def test_an_index_of_no_rows_is_extended_later(kind: str, tmp_path: Path) -> None:
-    column = {"LABEL_LIST": "labels", "NGRAM": "text", "MINHASHLSH": "text"}.get(kind, "small")
+    column = {"LABEL_LIST": "labels", "NGRAM": "text", "FM": "text", "MINHASHLSH": "text"}.get(kind, "small")
     empty = Dataset.write(tmp_path, ROWS.slice(0, 0)).create_scalar_index(column, kind)
     assert lance.dataset(tmp_path).describe_indices()[0].name == f"{column}_idx"
     assert empty.count_rows(f"{column} IS NULL") == 0
@@ -147,7 +150,7 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
             plain.create_scalar_index(column, kind)
     with pytest.raises(InvalidOptionError, match="unknown kind of index 'HASH'"):
         plain.create_scalar_index("small", "HASH")
-    with pytest.raises(UnsupportedFeatureError, match="RTREE is not supported"):
+    with pytest.raises(InvalidOptionError, match="RTREE cannot be built for column 'text': its extension is not one of GeoArrow"):
         plain.create_scalar_index("text", "RTREE")
     with pytest.raises(InvalidOptionError, match="no parameter 'commit_message'; its parameters are: none"):
         plain.create_scalar_index("small", "BTREE", commit_message="an index")
@@ -235,5 +238,13 @@ def listed_by_pylance(path: Path) -> list[dict[str, Any]]:
         return list(lance.dataset(path).list_indices())
 
 
-FOLLOWED = {"BTREE": "small", "BITMAP": "text", "LABEL_LIST": "labels", "NGRAM": "long", "ZONEMAP": "day", "BLOOMFILTER": "big"}
+FOLLOWED = {
+    "BTREE": "small",
+    "BITMAP": "text",
+    "LABEL_LIST": "labels",
+    "NGRAM": "long",
+    "FM": "long",
+    "ZONEMAP": "day",
+    "BLOOMFILTER": "big",
+}
 """A column for each kind."""

@@ -59,24 +59,6 @@ def test_a_row_with_several_vectors_is_as_near_as_its_nearest_ones(tmp_path: Pat
     same(*both(tmp_path / "t", near, columns=["id"]))
 
 
-def test_an_index_of_lists_of_vectors_tells_the_metric_and_is_not_searched(tmp_path: Path) -> None:
-    values, offsets = vectors(), np.arange(0, ROWS + 1, 3, dtype=np.int32)
-    rows = pa.table({"id": np.arange(len(offsets) - 1), "vec": pa.ListArray.from_arrays(pa.array(offsets), column(values))})
-    lance.write_dataset(rows, tmp_path / "t").create_index("vec", "IVF_FLAT", metric="cosine", num_partitions=2)
-    near = {"column": "vec", "q": values[40:43], "k": 5, "nprobes": 2}
-    # pylance takes so many rows for each vector of the query from the index: all of them.
-    ours, theirs = both(tmp_path / "t", {**near, "refine_factor": ROWS}, columns=["id"])
-    same(ours, theirs)
-    lance.write_dataset(rows.set_column(0, "id", pa.array(range(1000, 1000 + len(rows)))), tmp_path / "t", mode="append")
-    dataset = Dataset.open(str(tmp_path / "t"))
-    same(dataset.scan(columns=["id"], nearest=near, fast_search=True).to_table(), ours)
-    explained = dataset.scan(nearest=near, fast_search=True).explain()
-    assert "metric cosine" in explained
-    assert "index: vec_idx is not searched: it is of lists of vectors" in explained
-    assert explained.endswith("compared with every vector: 100 rows in 1 fragments\n  left out: 100 rows in 1 fragments")
-    assert dataset.scan(columns=["id"], nearest=near).to_table()["id"][1].as_py() >= 1000
-
-
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_nulls_nan_and_under_cosine_zeros_are_never_found(path: Path, metric: str) -> None:
     ours, theirs = both(path, {"column": "vec", "q": vectors()[40], "k": ROWS, "metric": metric}, columns=["id"])

@@ -1,0 +1,1 @@
+"""FM-indexes of texts: compressed suffix arrays, which find every substring."""
