@@ -30,7 +30,7 @@ _OTHER_ROWS = 0.2
 _DRIFTED, _UNBALANCED = 1.25, 1.5
 """An index should be trained again if its vectors are so many times as far from their centroids, or its partitions as unbalanced."""
 
-_CAUTION = 1.5
+_CAUTION = 2.5
 """A setting must be above the target by so many standard errors of its measured recall."""
 
 

@@ -155,7 +155,8 @@ def test_optimizing_measures_an_index_of_pylance_once(tmp_path: Path, vectors: n
     table.optimize.optimize_indices()
     measured = Dataset.open(tmp_path)
     assert measured.list_indices()[0]["uuid"] == uuid
-    assert before < 0.95 <= measured.recall("vec", vectors[-ASKED:])
+    assert before < 0.8  # pylance trains at random
+    assert measured.recall("vec", vectors[-ASKED:]) > 0.9
     measured.optimize.optimize_indices()
     assert Dataset.open(tmp_path).version == measured.version
 
