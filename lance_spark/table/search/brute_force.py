@@ -81,16 +81,6 @@ def exact_distances(snapshot: Snapshot, nearest: Nearest, metric: str, addresses
     return found
 
 
-def add_among(snapshot: Snapshot, nearest: Nearest, metric: str, addresses: np.ndarray, best: Sequence[Best]) -> None:
-    """Add the nearest of the rows at these addresses, which ascend, to the `best` of each query. Only their vectors are read."""
-    most = max(_ROWS_BYTES // nearest.queries[0].nbytes, 1)
-    for start in range(0, len(addresses), most):
-        some = addresses[start : start + most]
-        rows = take_by_row_id(snapshot, some, ScanPlan((quoted(nearest.path), _ADDRESS)), are_addresses=True).combine_chunks()
-        for batch in rows.to_batches():
-            _Compared(nearest, metric, batch).add_to(best)
-
-
 def vectors_at(snapshot: Snapshot, nearest: Nearest, addresses: np.ndarray) -> np.ndarray:
     """The vectors of the rows at these addresses, which all have one, as queries are compared."""
     rows = take_by_row_id(snapshot, addresses, ScanPlan((quoted(nearest.path), _ADDRESS)), are_addresses=True).combine_chunks()

@@ -100,7 +100,7 @@ class VectorSearch:
         of the rows that is asked for, its rows are compared with the queries.
         """
         from lance_spark.index.vector.best import Best
-        from lance_spark.table.search.brute_force import add_among, search
+        from lance_spark.table.search.brute_force import search
         from lance_spark.table.search.hits import addresses_of
         from lance_spark.table.search.index_search import Refinement
         from lance_spark.table.search.late_interaction import LateInteraction
@@ -113,11 +113,9 @@ class VectorSearch:
             share = len(allowed) / max(segments_of(snapshot).live_rows(index.covered), 1)
         chosen = settled(index.segments, self.nearest, share)
         nearest = chosen.nearest
-        if not chosen.in_reach and allowed is not None:
-            add_among(snapshot, nearest, index.metric, allowed, best)
-            return
         if not chosen.in_reach:
-            search(snapshot, nearest, index.metric, None, frozenset(index.covered), best, self.runner)
+            predicate = plan.predicate if self.prefilter else None
+            search(snapshot, nearest, index.metric, predicate, frozenset(index.covered), best, self.runner)
             return
         if nearest.several:
             LateInteraction(index, nearest, allowed, self.runner).add_to(best[0])
