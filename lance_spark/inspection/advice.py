@@ -10,6 +10,7 @@ from lance_spark.inspection.listing import OTHER
 from lance_spark.inspection.usage import Area, ColumnUse, IndexUse
 from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.compaction.optimize import Proposal, proposal
+from lance_spark.table.indexes.describe import complaints
 from lance_spark.table.versions.snapshot import Snapshot
 
 _PLANNED = 10_000
@@ -20,7 +21,7 @@ _SHARE = 0.3
 
 def advice(snapshot: Snapshot, areas: Sequence[Area], columns: Sequence[ColumnUse], indexes: Sequence[IndexUse]) -> tuple[str, ...]:
     """One sentence for each thing to do, with the command or call that does it."""
-    return (*_compact(snapshot), *_extend(snapshot, indexes), *_drop(columns), *_clean(areas))
+    return (*_compact(snapshot), *_extend(snapshot, indexes), *_train(snapshot), *_drop(columns), *_clean(areas))
 
 
 def _compact(snapshot: Snapshot) -> Iterator[str]:
@@ -52,6 +53,11 @@ def _extend(snapshot: Snapshot, indexes: Iterable[IndexUse]) -> Iterator[str]:
                 f"The index {index.name} does not cover {number(total - index.fragments)} of {counted(total, 'fragment')}, "
                 "which are scanned: extend it (Dataset.optimize.optimize_indices, LanceTable.optimizeIndices)."
             )
+
+
+def _train(snapshot: Snapshot) -> Iterator[str]:
+    for name, complaint in complaints(snapshot).items():
+        yield f"Train the index {name} again (optimize_indices with retrain): {complaint}."
 
 
 def _drop(columns: Sequence[ColumnUse]) -> Iterator[str]:

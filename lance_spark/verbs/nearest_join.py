@@ -25,6 +25,7 @@ from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.plan import names as names_of
 from lance_spark.table.search.nearest import DEFAULT_K, Nearest
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.verbs.subqueries import with_values
 from lance_spark.verbs.target import Target
 
 _LOG = logging.getLogger("lance_spark")
@@ -51,9 +52,10 @@ class JoinVerbs:
         """Each row of `questions` with the `k` rows of the table whose vectors are nearest to its own: their `columns`, and `_distance`.
 
         `on` are the column of `questions` with vectors, arrays of numbers, and that of the table. The rows are those that `search` finds
-        for each question with the same `metric` and `parameters`: nprobes, minimum_nprobes, maximum_nprobes, search_effort, approx_mode,
-        refine_factor, ef, use_index and distance_range of `Dataset.scan(nearest=)`. `filter`, SQL text, chooses the rows of the table that
-        may be found. With `fast_search`, rows that the index does not cover are left out.
+        for each question with the same `metric` and `parameters`: recall_target, nprobes, minimum_nprobes, maximum_nprobes, search_effort,
+        approx_mode, refine_factor, ef, use_index and distance_range of `Dataset.scan(nearest=)`. `filter`, SQL text, chooses the rows of
+        the table that may be found; it may have queries, as in `id IN (SELECT id FROM mine)`, which run now. With `fast_search`, rows that
+        the index does not cover are left out.
 
         A question without a vector (it is null, or has null, NaN or infinity in it) or without any row near it has no row in the result;
         with `how="left"`, it has one with nulls. `columns` are those of the table (None: all). The version is the latest now.
@@ -97,7 +99,7 @@ def joined(
     from lance_spark.table.join.plan import plan_join  # loads the decoders
 
     plan = ScanPlan(columns).checked(snapshot)
-    predicate = None if filter is None else parse(filter, plan.known(snapshot), _zone(target))
+    predicate = None if filter is None else parse(with_values(target.spark, filter), plan.known(snapshot), _zone(target))
     fields, own = to_spark(signed(plan.fields(snapshot)).to_arrow()), st.StructType(questions.schema.fields[:-1])
     _check_names(own.names, fields.names)
     asked = _asked(questions, nearest)

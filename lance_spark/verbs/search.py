@@ -26,6 +26,7 @@ from lance_spark.table.search.nearest import DEFAULT_K
 from lance_spark.table.search.request import NO_SEARCH, SearchRequest
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 from lance_spark.verbs.job import OnExecutors
+from lance_spark.verbs.subqueries import with_values
 from lance_spark.verbs.target import Target
 
 _NAME = re.compile(r"\w+")
@@ -98,10 +99,14 @@ class Search:
         return self._of(hybrid={"routes": routes, "k": k, "fuse": fuse, "rrf_k": rrf_k})
 
     def where(self, condition: str, prefilter: bool = False) -> Search:
-        """Only rows that satisfy `condition`, SQL text: of the rows that are found, or with `prefilter`, of those that are searched."""
+        """Only rows that satisfy `condition`, SQL text: of the rows that are found, or with `prefilter`, of those that are searched.
+
+        It may have queries, as in `id IN (SELECT id FROM mine)`: they run now, and their values are part of the search.
+        """
         if "filter" in self._options:
             raise InvalidOptionError("a search has one condition; combine several with AND")
-        return replace(self, _request=replace(self._request, prefilter=prefilter), _options={**self._options, "filter": condition})
+        told = with_values(self._target.spark, condition)
+        return replace(self, _request=replace(self._request, prefilter=prefilter), _options={**self._options, "filter": told})
 
     def limit(self, num: int, offset: int = 0) -> Search:
         """At most `num` rows of the result, without the first `offset`."""

@@ -52,6 +52,13 @@ def test_options_of_the_table_say_how_its_index_is_searched(uri: str, options: d
     assert found.join.nearest.approx_mode == options.get("approx_mode", "normal")
 
 
+def test_a_target_chooses_how_the_index_is_searched(uri: str) -> None:
+    low, high = (steps({"path": uri, "recall_target": target}).told for target in ("0.4", "0.9"))
+    assert ", 1 of 40 partitions; recall: minimum_nprobes 1 for 0.4, 0." in low
+    assert "for 0.9, 0.9" in high
+    assert high.partition("minimum_nprobes ")[2] > "1"
+
+
 def test_an_exact_join_uses_no_index(uri: str) -> None:
     assert "no index is used" in steps({"path": uri, "nprobes": "7", "refine_factor": "4"}, exact=True).told
 

@@ -124,6 +124,8 @@ def test_functions_search_paths_tables_and_views(spark: SparkSession, uri: str) 
     assert [tuple(row) for row in spark.sql(f"SELECT id, _distance FROM {named} WHERE id >= 0").collect()] == near[1:]
     df = spark.read.option("nearest", json.dumps(NEAREST)).table("searched").where("id >= 15")
     assert df.count() == len([id for (id,) in expected(uri, "id", nearest=NEAREST) if id >= 15])
+    target = f"lance_vector_search('seen', 'v', {QUERY}, 3, recall_target => 0.99)"
+    assert [tuple(row) for row in spark.sql(f"SELECT id, _distance FROM {target}").collect()] == near
     before = f"lance_vector_search('seen', 'v', {QUERY}, k => 1, version => 3)"
     assert spark.sql(f"SELECT id FROM {before}").collect()[0].id == 11
     best = expected(uri, "id", "_score", full_text_query=TEXT, limit=4)

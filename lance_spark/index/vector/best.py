@@ -43,7 +43,18 @@ class Best:
         if self._kept > 2 * self.count or (self._kept >= self.count and np.isinf(self.worst)):
             self._cut()
 
+    def take(self, distances: np.ndarray, rows: np.ndarray) -> None:
+        """Add rows within the bounds, which are in order and at most `count`."""
+        if self._kept or len(rows) > self.count:
+            self.add(distances, rows)
+            return
+        self._distances, self._rows, self._kept = [distances], [rows], len(rows)
+        if len(rows) == self.count:
+            self.worst = distances[-1]
+
     def _cut(self) -> None:
+        if len(self._rows) == 1 and self._kept <= self.count:
+            return
         distances, rows = np.concatenate(self._distances), np.concatenate(self._rows)
         if len(rows) > self.count:
             order = np.lexsort((rows, distances))[: self.count]

@@ -24,6 +24,7 @@ from lance_spark.index.vector.legacy import LegacyIndex
 from lance_spark.index.vector.partition import Partition
 from lance_spark.index.vector.pq import product_quantizer
 from lance_spark.index.vector.rq import RaBitQuantizer, rabit_quantizer
+from lance_spark.index.vector.rq_many import Kept, ManyQueries
 from lance_spark.index.vector.sq import scalar_quantizer
 from lance_spark.index.vector.vectors import ELEMENTS, vector_type
 
@@ -109,6 +110,35 @@ class VectorIndex:
         """About the distances (float32) of rows of a partition, see `codes.Quantizer`; NaN for codes of no vector."""
         with np.errstate(all="ignore"):  # what is damaged may have any values
             return np.ascontiguousarray(self.quantizer.distances(forms, self.centroids.vectors[number], codes))
+
+    def many(self, forms: np.ndarray) -> ManyQueries | None:
+        """Many queries as `add_nearest` takes them; None for codes that are compared by `distances` alone."""
+        quantizer = self.quantizer
+        if not isinstance(quantizer, RaBitQuantizer):
+            return None
+        with np.errstate(all="ignore"):  # what is damaged may have any values
+            return quantizer.many(forms, self.centroids.vectors.shape[1])
+
+    def apart(self, queries: np.ndarray, partitions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The distances of prepared queries, by their `numbers`, to the centroids of partitions."""
+        found: np.ndarray = self.centroids.distances(queries)[numbers, partitions]
+        return found
+
+    def add_nearest(
+        self,
+        many: ManyQueries,
+        forms: np.ndarray,
+        number: int,
+        codes: Codes,
+        rows: np.ndarray,
+        which: np.ndarray,
+        queries: np.ndarray,
+        kept: Kept,
+    ) -> None:
+        """Add rows of a partition to what is kept of queries; see `rq.RaBitQuantizer.add_nearest`."""
+        with np.errstate(all="ignore"):  # what is damaged may have any values
+            quantizer = cast(RaBitQuantizer, self.quantizer)
+            quantizer.add_nearest(many, forms, self.centroids.vectors[number], codes, rows, which, queries, kept)
 
     def nearest(
         self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int | None, allowed: np.ndarray | None

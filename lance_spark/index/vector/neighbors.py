@@ -47,7 +47,11 @@ class Neighbors:
         numbers, begins = np.unique(self.queries, return_index=True)
         ends = np.append(begins, len(self))[1:]
         spans = zip(numbers.tolist(), begins.tolist(), ends.tolist(), strict=True)
-        return {number: self.at(np.arange(begin, end)) for number, begin, end in spans}
+        found = {}
+        for number, begin, end in spans:
+            own = slice(begin, end)
+            found[number] = Neighbors(self.queries[own], self.distances[own], self.addresses[own])
+        return found
 
 
 NONE = Neighbors(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.uint64))

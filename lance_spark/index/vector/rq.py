@@ -21,6 +21,7 @@ from lance_spark.index.vector.ivf import tensor
 from lance_spark.index.vector.pq import bytes_of
 from lance_spark.index.vector.products import add_products
 from lance_spark.index.vector.rq_layout import ex_codes, signs
+from lance_spark.index.vector.rq_many import LEAST_QUERIES, Kept, ManyQueries, many_queries
 from lance_spark.index.vector.rq_rotation import fast_rotation
 from lance_spark.kernels.kernel import kernel
 
@@ -96,9 +97,37 @@ class RaBitQuantizer:
         if self.metric != "dot":
             return np.asarray(np.einsum("ij,ij->i", apart, apart)[:, None] + add + codes.factors["scale"] * along, np.float32).T
         # The part of a query that is along the centroid is not estimated: its product with a vector follows from `add`.
-        product, squared = queries @ centroid, centroid @ centroid
-        share = product / squared if squared else np.zeros_like(product)
+        product, share = _along(queries, centroid)
         return np.asarray((1 - product)[:, None] + share[:, None] * (add - 1) + codes.factors["scale"] * along, np.float32).T
+
+    def many(self, forms: np.ndarray, dimensions: int) -> ManyQueries | None:
+        """Many queries as `add_nearest` takes them; None if they must be compared as `distances` does."""
+        if self.residual or len(forms) < LEAST_QUERIES:
+            return None
+        return many_queries(np.ascontiguousarray(forms[:, dimensions:]), self.bits, self.steps)
+
+    def add_nearest(
+        self,
+        many: ManyQueries,
+        forms: np.ndarray,
+        centroid: np.ndarray,
+        codes: Codes,
+        rows: np.ndarray,
+        which: np.ndarray,
+        queries: np.ndarray,
+        kept: Kept,
+    ) -> None:
+        """Add to the `queries` those of the rows of a partition at `which` that are near, with the distances that `distances` has."""
+        centroid = centroid.astype(np.float32)
+        own = forms[queries, : len(centroid)]
+        if self.metric == "dot":
+            product, shares = _along(own, centroid)
+            codes = replace(codes, factors={**codes.factors, "add": codes.factors["add"] - np.float32(1)})
+            constants = 1 - product
+        else:
+            apart = own - centroid
+            constants, shares = np.einsum("ij,ij->i", apart, apart), np.ones(len(own), np.float32)
+        many.add_nearest(queries, constants, shares, codes, rows, which, kept)
 
     def _rotated(self, queries: np.ndarray) -> np.ndarray:
         rotated = np.zeros((len(queries), len(self.rotation)), np.float32)
@@ -158,6 +187,12 @@ def sums_of_signs(rotated: np.ndarray, codes: np.ndarray, steps: int, out: np.nd
                 own[i] += whole[part, codes[part, i]]
         for i in range(grouped):
             own[i] = own[i] * step + np.float32(2 * parts) * low
+
+
+def _along(queries: np.ndarray, centroid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The product of each query and the centroid, and the share of the query's part along it. They do not depend on other queries."""
+    product, squared = np.einsum("ij,j->i", queries, centroid), centroid @ centroid
+    return product, product / squared if squared else np.zeros_like(product)
 
 
 def rabit_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: str, dimensions: int) -> RaBitQuantizer:

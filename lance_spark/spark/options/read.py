@@ -125,6 +125,12 @@ class ReadOptions(Place):
         f"{_JOIN} from 0, which searches the least number at first, over 0.5 (default) to 1, which searches all.",
         use=("join", "how"),
     )
+    recall_target: float | None = option(
+        None,
+        "share",
+        f"{_JOIN} the share of the nearest rows that is to be found, from 0 to 1: chooses the other ones.",
+        use=("join", "how"),
+    )
     approx_mode: str | None = option(
         None,
         "word",

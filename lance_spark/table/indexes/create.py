@@ -20,6 +20,7 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.json_values import with_value_type
+from lance_spark.table.indexes.measure import MeasureTask, measure, measure_tasks, measured_segments
 from lance_spark.table.indexes.merge import MergeTask
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
 from lance_spark.table.indexes.stages import run_writing, segments_in, writing
@@ -28,7 +29,7 @@ from lance_spark.table.indexes.training import models_in, training, untrained
 from lance_spark.table.indexes.vectors import define_vectors, gather, gather_tasks, in_parts, with_model
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.scan.stages import Results
+from lance_spark.table.scan.stages import Results, Stage
 from lance_spark.table.versions.snapshot import Snapshot
 
 MAX_SEGMENT_BYTES = 256 << 20
@@ -93,17 +94,29 @@ def _gather_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Result
     return gather_tasks(snapshot, definition, [*segments_in(results[TRAINING : TRAINING + 1]).values()]) if definition.kind.trained else []
 
 
+def _added(snapshot: Snapshot, new: NewIndex, results: Results) -> tuple[list[IndexMetadata], set[bytes]]:
+    """The new segments of the index, and the uuids of those that were joined to them."""
+    built, joined = (segments_in(of) for of in (results[TRAINING : TRAINING + 1], results[TRAINING + 1 :]))
+    sources = {segment.uuid for task in _gather_tasks(snapshot, new, 1, results) for segment in task.segments}
+    return [s for s in (*built.values(), *joined.values()) if s.uuid not in sources], sources
+
+
+def _measure_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[MeasureTask]:
+    """What searches of a vector index find."""
+    definition, _ = _checked(snapshot, new)
+    return measure_tasks(snapshot, definition, _added(snapshot, new, results)[0]) if definition.kind.trained else []
+
+
 def commit_created(snapshot: Snapshot, new: NewIndex, results: Results, properties: dict[str, str]) -> Snapshot:
     """Commit the results of all stages for the same version."""
     definition, before = _checked(snapshot, new)
-    models, built, joined = (segments_in(of) for of in (results[:TRAINING], results[TRAINING : TRAINING + 1], results[TRAINING + 1 :]))
-    sources = {segment.uuid for task in _gather_tasks(snapshot, new, 1, results) for segment in task.segments}
-    added = [s for s in (*built.values(), *joined.values()) if s.uuid not in sources]
+    models = segments_in(results[:TRAINING])
+    added, sources = _added(snapshot, new, results)
     if not added:
         added = [*models_in(results).values()] or [untrained(snapshot, definition, uuid4().bytes)]
     temporary = [uuid for uuid in (*models, *sources) if uuid not in {s.uuid for s in added}]
     with on_refusal(lambda: discard(snapshot.store, *temporary)):
-        done = commit_segments(snapshot, added, before, properties)
+        done = commit_segments(snapshot, measured_segments(added, results), before, properties)
     discard(snapshot.store, *temporary)
     return done
 
@@ -194,10 +207,19 @@ def _groups(cores: int, snapshot: Snapshot, definition: Definition, fragments: S
 def commit_segments(
     snapshot: Snapshot, new: Sequence[IndexMetadata], removed: Collection[IndexMetadata], properties: dict[str, str]
 ) -> Snapshot:
-    """Add and remove segments in one version. If the commit has certainly failed, the files of the new ones are deleted."""
+    """Add and remove segments in one version. If the commit has certainly failed, the files of the new ones are deleted.
+
+    A segment that is added and removed stays, with other details.
+    """
     transaction = Transaction(snapshot.version, CreateIndex(tuple(new), tuple(removed)), properties=properties)
-    with on_refusal(lambda: discard(snapshot.store, *(index.uuid for index in new))):
+    there = {index.uuid for index in removed}
+    with on_refusal(lambda: discard(snapshot.store, *(index.uuid for index in new if index.uuid not in there))):
         return commit(snapshot.store, transaction, base=snapshot)
 
 
-STAGES = (*training(_trained), writing(_build_tasks, build_segment), writing(_gather_tasks, gather))
+STAGES = (
+    *training(_trained),
+    writing(_build_tasks, build_segment),
+    writing(_gather_tasks, gather),
+    Stage(_measure_tasks, measure),
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
@@ -15,11 +16,15 @@ from lance_spark.display.table import Table
 from lance_spark.display.words import number
 from lance_spark.errors import LanceError
 from lance_spark.file.data_file import open_data_file
+from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.create import no_index
 from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lance_spark.index.vector.measured import Measured
 
 
 class Indexes(Listing[dict[str, Any]]):
@@ -86,6 +91,9 @@ def _vector_type_in_file(snapshot: Snapshot, index: IndexMetadata) -> str:
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """The kind of an index, the number and bytes of its segments, and the fragments and rows that it covers and those that it does not.
 
+    Of an index of vectors that was measured, also the `expected_recall` of a search (None: it is not searched), the
+    `partition_imbalance`, and the `drift` of its vectors from the centroids since these were trained, see docs/searching.md.
+
     Raises InvalidOptionError for an unknown name.
     """
     indexes = snapshot.manifest.indexes
@@ -107,4 +115,40 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "num_indexed_rows_per_delta": [sum(rows[f] for f in of) for of in covered],
         "updated_at_timestamp_ms": max((i.created_at or 0 for i, _ in segments), default=0),
         "size_bytes": sum(file.size for i, _ in segments for file in i.files),
+        **_measured([i for i, _ in segments]),
     }
+
+
+def _measured(segments: Sequence[IndexMetadata]) -> dict[str, Any]:
+    """The worst of what was measured of segments; nothing if one was not."""
+    known = [measured_of(segment) for segment in segments]
+    measured = [own for own in known if own is not None]
+    if len(measured) < len(known):
+        return {}
+    recalls = [own.expected_recall for own in measured]
+    found = [recall for recall in recalls if recall is not None]
+    return {
+        "expected_recall": min(found) if len(found) == len(recalls) else None,
+        "partition_imbalance": max(own.shape.imbalance for own in measured),
+        "drift": max(own.drift for own in measured),
+    }
+
+
+def measured_of(segment: IndexMetadata) -> Measured | None:
+    """What was measured of a segment of an index of vectors; None of others."""
+    kind = kind_of(segment.details_type, segment.details)
+    if kind is None or not kind.trained:
+        return None
+    from lance_spark.index.vector.measured import measured_in  # imports what other indexes do not need
+
+    return measured_in(segment.details)
+
+
+def complaints(snapshot: Snapshot) -> dict[str, str]:
+    """By the name of an index of vectors that should be trained again, why."""
+    found = {}
+    for segment in snapshot.manifest.indexes:
+        measured = measured_of(segment)
+        if measured is not None and (complaint := measured.complaint) is not None:
+            found[segment.name] = complaint
+    return found

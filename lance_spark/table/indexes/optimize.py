@@ -26,7 +26,16 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of,
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.create import build_tasks, commit_segments, no_index, segments_of
+from lance_spark.table.indexes.describe import complaints
 from lance_spark.table.indexes.json_values import has_value_type, without_value_type
+from lance_spark.table.indexes.measure import (
+    Measurement,
+    MeasureTask,
+    is_outdated,
+    measure,
+    measure_tasks,
+    measured_segments,
+)
 from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files, merge
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard, layout_of
 from lance_spark.table.indexes.stages import Refused, run_writing, segments_in, writing
@@ -36,7 +45,7 @@ from lance_spark.table.indexes.vectors import existing_vectors, gather_tasks, ha
 from lance_spark.table.scan.moved_rows import may_lack
 from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.scan.stages import Results
+from lance_spark.table.scan.stages import Results, Stage
 from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -129,8 +138,8 @@ def _rebuild_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: R
     return tasks
 
 
-def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, properties: dict[str, str]) -> Snapshot:
-    """Commit the results of all stages for the same version."""
+def _changes(snapshot: Snapshot, how: Optimization, results: Results) -> _Changes:
+    """What the results of the stages that write change."""
     new, removed, temporary = segments_in(results), list[IndexMetadata](), list[bytes]()
     for task in _merge_tasks(snapshot, how, 1, results):
         temporary += [s.uuid for s in task.segments if s.uuid in new]
@@ -144,10 +153,45 @@ def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, pr
     added = [segment for uuid, segment in new.items() if uuid not in temporary]
     # An index whose new segments were refused when they were planned keeps its old ones.
     removed = [r for r in removed if any(a.name == r.name for a in added)]
-    with on_refusal(lambda: discard(snapshot.store, *temporary)):
-        done = commit_segments(snapshot, added, removed, properties) if added else snapshot
-    discard(snapshot.store, *temporary)
+    return _Changes(added, removed, temporary)
+
+
+def _measure_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MeasureTask]:
+    """What searches of vector indexes find in new segments, and in those of which it is not known."""
+    changes = _changes(snapshot, how, results)
+    gone = {s.uuid for s in changes.removed}
+    tasks = []
+    for wanted in _wanted(snapshot, how):
+        if wanted.definition.kind.trained:
+            kept = [s for s in wanted.segments if s.uuid not in gone and is_outdated(snapshot, wanted.definition, s)]
+            new = [s for s in changes.added if s.name == wanted.definition.name]
+            tasks += measure_tasks(snapshot, wanted.definition, [*kept, *new])
+    return tasks
+
+
+def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, properties: dict[str, str]) -> Snapshot:
+    """Commit the results of all stages for the same version."""
+    changes = _changes(snapshot, how, results)
+    added, removed = measured_segments(changes.added, results), changes.removed
+    told = {r.uuid for stage in results for r in stage if isinstance(r, Measurement) and r.measured is not None}
+    again = [s for s in snapshot.manifest.indexes if s.uuid in told]
+    known = [s for s, new in zip(again, measured_segments(again, results)) if s.details != new.details]
+    added += measured_segments(known, results)
+    with on_refusal(lambda: discard(snapshot.store, *changes.temporary)):
+        done = commit_segments(snapshot, added, [*removed, *known], properties) if added else snapshot
+    discard(snapshot.store, *changes.temporary)
+    for name, complaint in complaints(done).items():
+        _LOG.warning("%s: train the index %r again (retrain): %s", done, name, complaint)
     return done
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The segments that are added and removed, and the uuids of those that were written on the way."""
+
+    added: list[IndexMetadata]
+    removed: list[IndexMetadata]
+    temporary: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -274,4 +318,10 @@ def _merge_task(
     return MergeTask(definition, snapshot, tuple(chosen), tuple(covers[c.uuid] for c in chosen))
 
 
-STAGES = (*training(_trained), writing(_build_tasks, _build), writing(_merge_tasks, merge), writing(_rebuild_tasks, _build))
+STAGES = (
+    *training(_trained),
+    writing(_build_tasks, _build),
+    writing(_merge_tasks, merge),
+    writing(_rebuild_tasks, _build),
+    Stage(_measure_tasks, measure),
+)

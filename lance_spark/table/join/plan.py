@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_spark.predicate import Predicate
 from lance_spark.schema.schema import quoted
 from lance_spark.table.mem_wal.version import with_log
-from lance_spark.table.scan.indexed import Segment
+from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.task import ScanTask
@@ -20,6 +20,7 @@ from lance_spark.table.search.hits import addresses_of
 from lance_spark.table.search.index_search import IndexSearch, index_search, lost_segments
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.search.segments import Pinned, Wanted, wanted_of
+from lance_spark.table.search.settled import Settled, settled
 from lance_spark.table.search.vector_search import VectorSearch
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -84,21 +85,28 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     query = VectorSearch(nearest, prefilter=True, fast_search=fast_search)
     index = index_search(snapshot, nearest)
     lost = lost_segments(snapshot, nearest)
-    others = query.others(snapshot, index, lost)
+    others, metric = query.others(snapshot, index, lost), query.metric(index, lost)
+    allowed, chosen = None, Settled(nearest)
+    if index is not None:
+        share = 1.0
+        if predicate is not None:
+            allowed = addresses_of(snapshot, predicate, index.covered, True)
+            share = len(allowed) / max(segments_of(snapshot).live_rows(index.covered), 1)
+        chosen = settled(index.segments, nearest, share)
+        nearest = chosen.nearest
+    if index is not None and not chosen.in_reach:
+        others = frozenset(index.covered).union(others or ())
+        index = allowed = None
     scans: Sequence[ScanTask] = ()
     if others is None or others:
         plan = ScanPlan((quoted(nearest.path), "_rowaddr"), predicate, fragments=others)
         scans = [task for task in plan_tasks(snapshot, plan, cores) if task.parts]
-    allowed = None
-    if index is not None and predicate is not None:
-        allowed = addresses_of(snapshot, predicate, index.covered, True)
     segments = () if index is None else index.segments
     size = 0 if index is None else sum(file.size for s in index.segments for file in s.segment.index.files)
     vectors = sum(rows for fragment, rows in live_by_id(snapshot).items() if others is None or fragment in others)
     together = size + vectors * nearest.queries.nbytes <= _GROUP_BYTES
     groups, count = _groups(index, 1 if together else max(cores * _GROUPS_PER_CORE, -(-size // _GROUP_BYTES)))
     rows = sum(int(np.sum(s.index.partitions.stops - s.index.partitions.starts)) for s in segments)
-    metric = query.metric(index, lost)
     exact = index is not None and (bool(others) or nearest.refine_factor is not None or index.may_be_stale)
     wanted = wanted_of(nearest, metric, exact)
     join = NearestJoin(
@@ -116,7 +124,8 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
         all(s.searches_all(nearest) for s in segments),
         together,
     )
-    return join, _told(join, index, others)
+    words = chosen.in_words()
+    return join, _told(join, index, others) + ("" if words is None else f"; {words}")
 
 
 def _groups(index: IndexSearch | None, most: int) -> tuple[tuple[np.ndarray, ...], int]:

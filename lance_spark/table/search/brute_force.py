@@ -81,6 +81,13 @@ def exact_distances(snapshot: Snapshot, nearest: Nearest, metric: str, addresses
     return found
 
 
+def vectors_at(snapshot: Snapshot, nearest: Nearest, addresses: np.ndarray) -> np.ndarray:
+    """The vectors of the rows at these addresses, which all have one, as queries are compared."""
+    rows = take_by_row_id(snapshot, addresses, ScanPlan((quoted(nearest.path), _ADDRESS)), are_addresses=True).combine_chunks()
+    vectors, _ = matrix(raw_values(Column(nearest.path, nearest.field.type), rows.to_batches()[0]))
+    return np.ascontiguousarray(vectors.astype(computed_in(vectors.dtype)))
+
+
 def _at_once(nearest: Nearest, addresses: Mapping[int, np.ndarray]) -> Iterator[Sequence[int]]:
     """The queries in groups whose rows take at most `_ROWS_BYTES` in memory, or one query each."""
     most = max(_ROWS_BYTES // nearest.queries[0].nbytes, 1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.errors import FunctionFailedError
+from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.hybrid_query import Hybrid, Route
 from lance_spark.table.search.nearest import Nearest
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from lance_spark.table.search.hits import Hits
 
 RELEVANCE = pa.field("_relevance_score", pa.float32())
+
+
+def _name(fuse: object) -> str:
+    """The name of a way to fuse routes, or of a function."""
+    return fuse if isinstance(fuse, str) else str(getattr(fuse, "__name__", type(fuse).__name__))
 
 
 @dataclass(frozen=True)
@@ -69,12 +76,39 @@ class HybridSearch:
             own = hits.columns.column(name).to_numpy()
             relevance[at] += route.weight * self._shares(-own if is_vector else own)
             values[name][at] = (np.fmin if is_vector else np.fmax)(values[name][at], own)
-        if self.hybrid.fuse != "rrf":
+        if callable(self.hybrid.fuse):
+            relevance = self._reranked(snapshot, rows, values)
+        elif self.hybrid.fuse != "rrf":
             relevance /= sum(route.weight for route in self.hybrid.routes)
         order = np.lexsort((rows, -relevance))[: self.hybrid.k]
         columns = [pa.array(values[field.name][order], from_pandas=True) for field in self.columns if field != RELEVANCE]
         columns.append(pa.array(relevance[order].astype(np.float32)))
         return Hits(rows[order], pa.Table.from_arrays(columns, schema=self.columns))
+
+    def _reranked(self, snapshot: Snapshot, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What the user's function says of the rows at these addresses. Raises FunctionFailedError unless these are numbers."""
+        from lance_spark.table.scan.take import take_by_row_id
+
+        function = self.hybrid.fuse
+        assert callable(function)
+        found = take_by_row_id(snapshot, rows, ScanPlan((*self.hybrid.columns, quoted(("_rowaddr",)))), are_addresses=True)
+        for name, own in values.items():
+            if name in self.columns.names:
+                found = found.append_column(name, pa.array(own, from_pandas=True))
+        (batch,) = found.drop_columns(["_rowaddr"]).combine_chunks().to_batches() or [None]
+        told = [] if batch is None else function(batch)
+        if isinstance(told, pa.Array | pa.ChunkedArray):
+            told = told.to_numpy(zero_copy_only=False) if isinstance(told, pa.Array) else told.to_numpy()
+        try:
+            relevance = np.asarray(told, np.float64)
+        except (TypeError, ValueError) as e:
+            raise FunctionFailedError(f"the function {_name(function)} must return a number for each row: {e}") from e
+        if relevance.shape != rows.shape or np.isnan(relevance).any():
+            shape = " and NaN or nulls in it" if relevance.shape == rows.shape else ""
+            raise FunctionFailedError(
+                f"the function {_name(function)} must return a number for each of {len(rows)} rows, not the shape {relevance.shape}{shape}"
+            )
+        return relevance
 
     def _route(self, route: Route) -> VectorSearch | TextSearch:
         if isinstance(route.query, Nearest):
@@ -82,7 +116,7 @@ class HybridSearch:
         return TextSearch(route.query, self.prefilter, self.fast_search)
 
     def _shares(self, values: np.ndarray) -> np.ndarray:
-        """What the rows of a route, best first, get by the route; greater `values` are better."""
+        """What the rows of a route, best first, get by the route; greater `values` are better. A function needs none."""
         ranks = np.arange(len(values), dtype=np.float64)
         match self.hybrid.fuse:
             case "rrf":
@@ -95,7 +129,7 @@ class HybridSearch:
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
         """See `search.Query`."""
-        lines = [f"hybrid: {len(self.hybrid.routes)} routes, k={self.hybrid.k}, fuse {self.hybrid.fuse}"]
+        lines = [f"hybrid: {len(self.hybrid.routes)} routes, k={self.hybrid.k}, fuse {_name(self.hybrid.fuse)}"]
         for number, route in enumerate(self.hybrid.routes):
             lines.append(f"route {number}: k={route.k}, weight {route.weight:g}")
             lines += [f"  {line}" for line in self._route(route).explain(snapshot, replace(plan, limit=route.k))]

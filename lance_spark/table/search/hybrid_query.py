@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, cast
+
+import pyarrow as pa
 
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, check_type
@@ -15,11 +17,13 @@ from lance_spark.table.search.nearest import DEFAULT_K, Nearest, nearest_of
 from lance_spark.table.search.text_query import text_query_of
 from lance_spark.table.versions.snapshot import Snapshot
 
-Fuse = Literal["rrf", "weighted_score", "mrr"]
+Reranker = Callable[[pa.RecordBatch], Any]
+"""A function of a user: how relevant the rows of a batch are, a number for each."""
+Fuse = Literal["rrf", "weighted_score", "mrr"] | Reranker
 FUSES = ("rrf", "weighted_score", "mrr")
 RRF_K = 60.0
 """The usual constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
-_KEYS = ("routes", "k", "fuse", "rrf_k")
+_KEYS = ("routes", "k", "fuse", "rrf_k", "columns")
 _ROUTE_KEYS = ("nearest", "full_text_query", "k", "weight")
 _MOST_ROUTES = 64
 _MOST_ROWS = 1 << 31
@@ -41,17 +45,19 @@ class Hybrid:
 
     `fuse` says what each route adds to the score of a row, times the weight of the route; ranks start at 0. "rrf": 1 / (rank + rrf_k).
     "mrr": 1 / (rank + 1), divided by the sum of all weights. "weighted_score": how good the distance or the score is, from 0 for the last
-    row of the route to 1 for the first, divided by the sum of all weights.
+    row of the route to 1 for the first, divided by the sum of all weights. A function gets all rows that the routes have found, with
+    their distances and scores and the `columns` of the table, and returns their scores.
     """
 
     routes: tuple[Route, ...]
     k: int
     fuse: Fuse
     rrf_k: float
+    columns: tuple[str, ...] = ()
 
 
 def hybrid_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Hybrid:
-    """Check the parameters of a hybrid search: `routes`, `k`, `fuse` and `rrf_k`.
+    """Check the parameters of a hybrid search: `routes`, `k`, `fuse` and `rrf_k`, and `columns` for a function.
 
     A route is `{"nearest": {..}}` or `{"full_text_query": ..}`, with `k` (default: that of the whole search) and `weight` (default: 1).
     Raises InvalidOptionError, or SchemaMismatchError for a column that does not exist.
@@ -61,15 +67,20 @@ def hybrid_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Hybrid:
     routes, fuse = given.get("routes"), given.get("fuse", "rrf")
     if not isinstance(routes, Sequence) or isinstance(routes, str) or not 0 < len(routes) <= _MOST_ROUTES:
         raise InvalidOptionError(f"the parameter 'routes' of hybrid must be a list of 1 to {_MOST_ROUTES} searches, not {routes!r}")
-    if fuse not in FUSES:
-        raise InvalidOptionError(f"the parameter 'fuse' of hybrid must be one of {', '.join(FUSES)}, not {fuse!r}")
+    if not callable(fuse) and fuse not in FUSES:
+        raise InvalidOptionError(f"the parameter 'fuse' of hybrid must be one of {', '.join(FUSES)}, or a function, not {fuse!r}")
+    columns = given.get("columns") or ()
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or (columns and not callable(fuse)):
+        raise InvalidOptionError("the parameter 'columns' of hybrid names the columns that a function as 'fuse' gets")
+    for name in columns:
+        snapshot.manifest.schema.resolve(name)
     k, rrf_k = _rows(given.get("k"), DEFAULT_K), _number("rrf_k", given.get("rrf_k"), RRF_K)
     if not rrf_k:
         raise InvalidOptionError("rrf_k must be greater than 0")
     found = tuple(_route(snapshot, route, k) for route in routes)
     if not any(route.weight for route in found):
         raise InvalidOptionError("one of the routes of hybrid must have a weight greater than 0")
-    return Hybrid(found, k, cast(Fuse, fuse), rrf_k)
+    return Hybrid(found, k, cast(Fuse, fuse), rrf_k, tuple(columns))
 
 
 def _route(snapshot: Snapshot, given: object, k: int) -> Route:

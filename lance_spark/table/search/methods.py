@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.display.arguments import known_arguments
-from lance_spark.errors import check_at_least
+from lance_spark.errors import InvalidOptionError, check_at_least, check_type
 from lance_spark.predicate import Filter, Predicate
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.mem_wal.scan import MergedScan, count_rows
@@ -19,7 +20,9 @@ from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.scan.take import take
-from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
+from lance_spark.table.search.evaluation import Evaluation, evaluation, gains_of
+from lance_spark.table.search.nearest import DEFAULT_K, nearest_of, only_column
+from lance_spark.table.search.replay import SearchSnapshot, search_snapshot, version_searched
 from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -161,3 +164,89 @@ class SearchMethods:
         from lance_spark.table.search.recall import recall  # loads the decoders
 
         return recall(with_log(self.snapshot), nearest_of(self.snapshot, {**parameters, "column": column, "q": queries, "k": k}))
+
+    def evaluate_search(
+        self,
+        queries: Any,
+        truth: Sequence[Any] | None = None,
+        *,
+        key: str | None = None,
+        column: str | None = None,
+        k: int = DEFAULT_K,
+        **parameters: Any,
+    ) -> Evaluation:
+        """Search for each of the queries, and compare the rows with those that are right: recall, MRR, nDCG and time.
+
+        `queries` are vectors, texts, or dictionaries with arguments of `scan`. `column` has the vectors or the texts; `k` rows
+        are searched for. `truth` has, for each query, the values of the column `key` of the relevant rows, or a mapping from them
+        to how relevant they are. Without it, the relevant rows of vectors are those that a search without an index finds.
+        `parameters` are others of `scan(nearest=)`.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from lance_spark import Dataset
+            >>> vectors = pa.array([[0.0, 1.0], [3.0, 4.0], [6.0, 8.0]], pa.list_(pa.float32(), 2))
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [7, 8, 9], "vector": vectors}))
+            >>> found = table.evaluate_search([[3, 3], [5, 5]], [[8], [8, 7]], key="id", column="vector", k=1)
+            >>> found.queries["recall"].to_pylist()
+            [1.0, 0.5]
+        """
+        if isinstance(queries, str | Mapping) or not hasattr(queries, "__iter__"):
+            raise InvalidOptionError(f"queries must be a list of vectors, texts or dictionaries, not {queries!r}")
+        asked = [self._asked(query, column, k, parameters) for query in queries]
+
+        def found(arguments: Mapping[str, Any]) -> list[Any]:
+            if key is None:
+                return list(self.scan([], with_row_id=True, **arguments).to_table()["_rowid"].to_pylist())
+            return list(self.scan([key], **arguments).to_table()[key].to_pylist())
+
+        if truth is None:
+            if not all("nearest" in arguments for arguments in asked):
+                raise InvalidOptionError("only for vectors it is known which rows are right: give the truth")
+            chosen = ("column", "q", "k", "metric", "distance_range")
+            plain = [{name: a["nearest"][name] for name in chosen if name in a["nearest"]} for a in asked]
+            truth = [found({**a, "nearest": {**own, "use_index": False}}) for a, own in zip(asked, plain)]
+        return evaluation([partial(found, arguments) for arguments in asked], [gains_of(own) for own in truth])
+
+    def _asked(self, query: Any, column: str | None, k: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of `scan` for a query of `evaluate_search`."""
+        if isinstance(query, Mapping):
+            if column is not None or parameters:
+                raise InvalidOptionError("queries that are dictionaries name their columns and parameters themselves")
+            return dict(query)
+        if isinstance(query, str):
+            if parameters:
+                raise InvalidOptionError(f"a search for texts has no parameter {next(iter(parameters))!r}")
+            columns = {} if column is None else {"columns": [column]}
+            return {"full_text_query": {"query": query, **columns}, "limit": k}
+        return {"nearest": {**parameters, "column": column or only_column(self.snapshot), "q": query, "k": k}}
+
+    def search_snapshot(self, columns: Sequence[str] | None = None, filter: str | None = None, **scan: Any) -> SearchSnapshot:
+        """A search of this version as a value that can be logged, and run again by `replay`; the arguments are those of `scan`.
+
+        It has the number of the version, the indexes, all arguments and a digest of these; `str` is JSON. Raises InvalidOptionError
+        for what is no search, for arguments that are not texts, numbers, lists or dictionaries, and for a table with rows in a
+        write-ahead log, which no version keeps.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from lance_spark import Dataset
+            >>> vectors = pa.array([[0.0, 1.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [7, 8], "vector": vectors}))
+            >>> logged = str(table.search_snapshot(["id"], nearest={"column": "vector", "q": [3, 3], "k": 1}))
+            >>> table.delete("id = 8").replay(logged).to_table()["id"].to_pylist()
+            [8]
+        """
+        search = self.scan(columns, filter, **scan)
+        return search_snapshot(search.snapshot, {"columns": columns, "filter": filter, **scan})
+
+    def replay(self, search: SearchSnapshot | str) -> Scan:
+        """The search that `search_snapshot` has described, of the version that it was made of, also if this one is another.
+
+        Raises VersionNotFoundError if that version was cleaned up, and CorruptFileError if it has other indexes than then.
+        """
+        check_type("search", search, (SearchSnapshot, str), "a SearchSnapshot or its text")
+        told = SearchSnapshot.of(search) if isinstance(search, str) else search
+        searched: Any = self  # a Dataset, which is a dataclass
+        found: Scan = replace(searched, snapshot=version_searched(self.snapshot, told)).scan(**told.arguments)
+        return found

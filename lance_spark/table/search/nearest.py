@@ -32,7 +32,9 @@ _LEAST = {
     "ef": 1,
     "query_parallelism": -1,
 }
-_KEYS = ("column", "q", "metric", "use_index", "distance_range", "approx_mode", "search_effort", *_LEAST)
+_KEYS = ("column", "q", "metric", "use_index", "distance_range", "approx_mode", "search_effort", "recall_target", *_LEAST)
+_CHOSEN = ("nprobes", "minimum_nprobes", "maximum_nprobes", "search_effort", "refine_factor", "ef", "approx_mode")
+"""The parameters that a `recall_target` chooses."""
 APPROX_MODES = ("fast", "normal", "accurate")
 _MOST = 1 << 31
 """Numbers of rows, partitions and so on are below this."""
@@ -46,7 +48,8 @@ class Nearest:
     the user gave several queries, so that the result says for which one a row was found. Without a `metric`, that of the index is used, or
     else `default_metric`. `probes` tells how many partitions of each segment are searched. With a `refine_factor`, the distances of so many
     times `k` rows are computed from the vectors. `ef` is the number of rows that a search in a graph keeps. `distance_range` bounds the
-    distances, the second bound is exclusive. `approx_mode`, one of `APPROX_MODES`, tells how codes of RQ are compared.
+    distances, the second bound is exclusive. `approx_mode`, one of `APPROX_MODES`, tells how codes of RQ are compared. `recall_target` is
+    the share of the nearest rows that is to be found, for which how the index is searched is chosen.
     """
 
     path: tuple[str, ...]
@@ -64,6 +67,13 @@ class Nearest:
     distance_range: tuple[float | None, float | None] = (None, None)
     search_effort: float = AUTO
     approx_mode: str = "normal"
+    recall_target: float | None = None
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the user does not say how an index is searched, nor what it is to find."""
+        given = (self.minimum_nprobes, self.maximum_nprobes, self.refine_factor, self.ef, self.recall_target)
+        return given == (None,) * len(given) and self.search_effort == AUTO and self.approx_mode == "normal"
 
     @property
     def searches(self) -> int:
@@ -102,7 +112,9 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         raise InvalidOptionError(f"column {given['column']!r} of type {field.type} has no vectors: fixed-size lists of {types}")
     numbers = {key: number_of(key, given.get(key), least) for key, least in _LEAST.items()}
     queries, many = _queries(given["q"], vectors, given["column"], several)
-    effort = _effort(given.get("search_effort"))
+    effort, target = (_share(key, given.get(key)) for key in ("search_effort", "recall_target"))
+    if target is not None and (twice := [key for key in _CHOSEN if given.get(key) is not None]):
+        raise InvalidOptionError(f"recall_target chooses {', '.join(_CHOSEN)}, but {twice[0]} is given, too; give one of them")
     nprobes = numbers["nprobes"] if effort is None else None  # as in pylance, an effort is in the place of nprobes
     minimum, maximum = (numbers[key] or nprobes for key in ("minimum_nprobes", "maximum_nprobes"))
     if minimum and maximum and minimum > maximum:
@@ -128,6 +140,7 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         distance_range=_range(given.get("distance_range")),
         search_effort=AUTO if effort is None else effort,
         approx_mode=_approx_mode(given.get("approx_mode")),
+        recall_target=target,
     )
 
 
@@ -170,11 +183,11 @@ def _metric(value: object, dtype: np.dtype) -> str | None:
     return name
 
 
-def _effort(value: object) -> float | None:
+def _share(key: str, value: object) -> float | None:
     if value is None:
         return None
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
-        raise InvalidOptionError(f"search_effort must be a number from 0 to 1, not {value!r}")
+        raise InvalidOptionError(f"{key} must be a number from 0 to 1, not {value!r}")
     return float(value)
 
 

@@ -17,6 +17,7 @@ from lance_spark.index.vector.codes import GROUP
 from lance_spark.index.vector.index import VectorIndex, open_index
 from lance_spark.index.vector.neighbors import Neighbors, joined
 from lance_spark.index.vector.partition import Partition
+from lance_spark.index.vector.rq_many import LEAST_QUERIES, Kept
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.version import with_rows
 from lance_spark.table.scan.indexed import Segment, segments_of
@@ -225,7 +226,7 @@ def search_together(
         unsettled = unsettled_queries(found, some, nearest.k, wanted, all_searched)
         settled = found.at((found.ranks() < wanted.count) & ~np.isin(found.queries, unsettled))
         for number, own in settled.of_each().items():
-            best[number].add(own.distances, own.addresses)
+            best[number].take(own.distances, own.addresses)
         alone += unsettled.tolist()
     return alone
 
@@ -294,7 +295,8 @@ def nearest_of_pairs(task: PairsTask) -> Neighbors:
     numbers, own = np.unique(task.queries, return_inverse=True)
     queries, kept = index.prepared(nearest.queries[numbers]), _Kept(len(numbers), task.room, task.wanted.within)
     forms = index.forms(queries)
-    for which in np.split(np.arange(len(own)), np.flatnonzero(np.diff(task.partitions)) + 1):
+    many = index.many(forms)
+    for which in _by_partition(task.partitions, own, index.apart(queries, task.partitions, own) if many is not None else None):
         number, of = int(task.partitions[which[0]]), own[which]
         partition = searched.partition(number)
         addresses, exist = searched.rows(snapshot, number, partition, task.allowed)
@@ -304,6 +306,9 @@ def nearest_of_pairs(task: PairsTask) -> Neighbors:
                 places, distances = searched.walk(queries[query], number, partition, allowed, task.wanted, nearest.ef)
                 kept.add(distances[:, None], addresses[places], np.arange(len(places)), np.array([query]))
             continue
+        if many is not None and len(of) >= LEAST_QUERIES:
+            index.add_nearest(many, forms, number, partition.codes, addresses, np.flatnonzero(exist), of, kept.kept)
+            continue
         for start in range(0, len(of), _QUERIES):
             some = of[start : start + _QUERIES]
             block = max(_BLOCK_BYTES // (4 * len(some)) // GROUP, 1) * GROUP
@@ -312,6 +317,23 @@ def nearest_of_pairs(task: PairsTask) -> Neighbors:
                 distances = index.distances(forms[some], number, partition.codes.rows(first, first + block))
                 kept.add(distances, addresses[there], np.flatnonzero(exist[there]), some)
     return kept.found(numbers)
+
+
+def _by_partition(partitions: np.ndarray, queries: np.ndarray, apart: np.ndarray | None) -> Iterator[np.ndarray]:
+    """The places of pairs of a partition and a query, those of one partition together.
+
+    With the distances of the pairs, those of each query and its nearest partition come first: its nearest rows are mostly there, so
+    that few others need to be compared closely.
+    """
+    parts = [np.arange(len(partitions))]
+    if apart is not None:
+        order = np.lexsort((apart, queries))
+        is_first = np.zeros(len(partitions), np.bool_)
+        is_first[order[np.diff(queries[order], prepend=-1) > 0]] = True
+        parts = [np.flatnonzero(is_first), np.flatnonzero(~is_first)]
+    for part in parts:
+        if len(part):
+            yield from np.split(part, np.flatnonzero(np.diff(partitions[part])) + 1)
 
 
 class _Kept:
@@ -326,6 +348,11 @@ class _Kept:
     def add(self, distances: np.ndarray, rows: np.ndarray, which: np.ndarray, queries: np.ndarray) -> None:
         """Add those of the rows at `which` with their distances, a row for each, to the `queries`, a column for each."""
         keep_nearest_of_each(distances, rows, which, self._least, self._bound, self._distances, self._rows, self._counts, queries)
+
+    @property
+    def kept(self) -> Kept:
+        """The same, for those that compare and keep at once."""
+        return Kept(self._least, self._bound, self._distances, self._rows, self._counts)
 
     def found(self, numbers: np.ndarray) -> Neighbors:
         """The rows; the queries have these numbers."""

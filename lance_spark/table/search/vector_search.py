@@ -96,17 +96,27 @@ class VectorSearch:
     def _search_index(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch, best: Sequence[Best], among_others: bool) -> None:
         """Add the rows that the index finds to the best of each query.
 
-        Distances of codes and exact ones cannot be compared: if there are others, all are exact.
+        Distances of codes and exact ones cannot be compared: if there are others, all are exact. If the index does not find the share
+        of the rows that is asked for, its rows are compared with the queries.
         """
         from lance_spark.index.vector.best import Best
+        from lance_spark.table.search.brute_force import search
         from lance_spark.table.search.hits import addresses_of
         from lance_spark.table.search.index_search import Refinement
         from lance_spark.table.search.late_interaction import LateInteraction
         from lance_spark.table.search.segments import wanted_of
+        from lance_spark.table.search.settled import settled
 
-        nearest, allowed = self.nearest, None
+        allowed, share = None, 1.0
         if self.prefilter and plan.predicate is not None:
             allowed = addresses_of(snapshot, plan.predicate, index.covered, plan.use_scalar_index)
+            share = len(allowed) / max(segments_of(snapshot).live_rows(index.covered), 1)
+        chosen = settled(index.segments, self.nearest, share)
+        nearest = chosen.nearest
+        if not chosen.in_reach:
+            predicate = plan.predicate if self.prefilter else None
+            search(snapshot, nearest, index.metric, predicate, frozenset(index.covered), best, self.runner)
+            return
         if nearest.several:
             LateInteraction(index, nearest, allowed, self.runner).add_to(best[0])
             return
@@ -124,10 +134,15 @@ class VectorSearch:
     def bytes_compared(self, snapshot: Snapshot) -> int:
         """About how many bytes of codes and vectors the search compares with queries."""
         from lance_spark.table.search.index_search import index_search, lost_segments
+        from lance_spark.table.search.settled import settled
 
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
         total = 0.0
-        for searched in () if index is None else index.segments:
+        if index is not None and not (chosen := settled(index.segments, nearest)).in_reach:
+            total = float(segments_of(snapshot).live_rows(index.covered) * nearest.queries.nbytes)
+        elif index is not None:
+            nearest = chosen.nearest
+        for searched in () if index is None or total else index.segments:
             _, probes = searched.first_probes(nearest)
             share = probes / max(len(searched.index.partitions), 1)
             total += sum(file.size for file in searched.segment.index.files) * share * len(nearest.queries)
@@ -158,6 +173,7 @@ class VectorSearch:
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
         """See `search.Query`."""
         from lance_spark.table.search.index_search import index_search, lost_segments
+        from lance_spark.table.search.settled import Settled, settled
 
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
         lost = lost_segments(snapshot, nearest)
@@ -165,7 +181,9 @@ class VectorSearch:
         live = live_by_id(snapshot)
         text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
         lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index, lost)}", f"filter: {text}"]
-        for searched in () if index is None else index.segments:
+        chosen = Settled(nearest) if index is None else settled(index.segments, nearest)
+        nearest = chosen.nearest
+        for searched in () if index is None or not chosen.in_reach else index.segments:
             name, covered = searched.segment.index.name, searched.segment.covered
             probed, there = searched.probes_in_words(nearest), len(searched.index.partitions)
             lines.append(
@@ -174,11 +192,15 @@ class VectorSearch:
             )
         if index is None:
             lines.append("indexes: none")
-        elif nearest.several and nearest.refine_factor is None:
+        if (words := chosen.in_words()) is not None:
+            lines.append(words)
+        if index is not None and chosen.in_reach and nearest.several and nearest.refine_factor is None:
             lines.append("distances are computed from the vectors of all rows that the index finds for a vector of the query")
-        elif nearest.refine_factor is not None or others:
+        elif index is not None and chosen.in_reach and (nearest.refine_factor is not None or others):
             lines.append(f"distances are computed from the vectors of {nearest.k * (nearest.refine_factor or 1)} rows of the index")
         compared = {f for f in live if others is None or f in others}
+        if index is not None and not chosen.in_reach:
+            compared |= {*index.covered}
         found = compared if index is None else compared | {*index.covered}
         if compared or not self.fast_search:
             lines.append(f"compared with every vector: {sum(live[f] for f in compared)} rows in {len(compared)} fragments")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ INDEXES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
-    """A table for each kind of index: with null and NaN vectors, with several rows of one vector, and without rows that were deleted."""
+def table_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Dataset]:
+    """The table for a kind of index: with null and NaN vectors, with several rows of one vector, and without rows that were deleted."""
     found = {}
     for name, (dtype, metric, parameters) in INDEXES.items():
         values = vectors(dtype, ROWS)
@@ -42,7 +43,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
         if name != "none":
             dataset = dataset.create_index("vec", name.split()[0], metric=metric, num_partitions=5, **parameters)
         found[name] = dataset.delete("id % 7 = 5")
-    return found
+    # A function, because Hypothesis shows the arguments of a test: all tables would be more text than it allows.
+    return found.__getitem__
 
 
 NEAR = st.fixed_dictionaries(
@@ -59,8 +61,8 @@ CONDITIONS = st.sampled_from([None, "id % 3 = 0", "id > 850", "id < 0"])
 @settings(max_examples=8)
 @given(data=st.data())
 @pytest.mark.parametrize("name", INDEXES)
-def test_a_join_finds_what_each_question_finds_alone(tables: dict[str, Dataset], name: str, data: st.DataObject) -> None:
-    dataset, (dtype, metric, _) = tables[name], INDEXES[name]
+def test_a_join_finds_what_each_question_finds_alone(table_with: Callable[[str], Dataset], name: str, data: st.DataObject) -> None:
+    dataset, (dtype, metric, _) = table_with(name), INDEXES[name]
     near, condition = {**data.draw(NEAR), "metric": metric}, data.draw(CONDITIONS)
     chosen = data.draw(st.lists(st.sampled_from([*range(200, 240), *range(300, 320)]), min_size=1, max_size=30))
     moved = vectors(dtype, ROWS)

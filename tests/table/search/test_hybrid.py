@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import FunctionFailedError, InvalidOptionError, SchemaMismatchError
 
 WORDS = {"match": {"query": "sky", "column": "text"}}
 NEAREST = {"column": "v", "q": [0.0, 0.0]}
@@ -74,7 +74,7 @@ def test_the_filter_is_that_of_each_route(dataset: Dataset) -> None:
         ({"routes": [{"nearest": NEAREST, "weight": 0}]}, "must have a weight greater than 0"),
         ({"routes": [{"nearest": NEAREST}], "k": 0}, "k must be an integer of at least 1, not 0"),
         ({"routes": [{"nearest": {**NEAREST, "k": 0}}]}, "k must be an integer of at least 1, not 0"),
-        ({"routes": [{"nearest": NEAREST}], "fuse": "sum"}, "one of rrf, weighted_score, mrr, not 'sum'"),
+        ({"routes": [{"nearest": NEAREST}], "fuse": "sum"}, "one of rrf, weighted_score, mrr, or a function, not 'sum'"),
         ({"routes": [{"nearest": NEAREST}], "rrf_k": 0}, "rrf_k must be greater than 0"),
         ({"routes": [{"nearest": NEAREST}], "rrf": 1}, "hybrid has no parameter 'rrf'; did you mean 'rrf_k'"),
     ],
@@ -87,3 +87,32 @@ def test_wrong_parameters_are_named(dataset: Dataset, hybrid: Mapping[str, Any],
 def test_an_empty_table_has_no_rows(dataset: Dataset) -> None:
     hybrid = {"routes": [{"nearest": NEAREST}, {"full_text_query": WORDS}]}
     assert found(dataset.delete("true"), hybrid) == {}
+
+
+def test_a_function_of_the_user_orders_the_rows(dataset: Dataset) -> None:
+    routes = [{"nearest": NEAREST, "k": 2}, {"full_text_query": WORDS, "k": 3}]
+    seen: list[list[str]] = []
+
+    def shortest_text(rows: pa.RecordBatch) -> pa.Array:
+        seen.append(rows.schema.names)
+        return pa.array([-len(text) for text in rows["text"].to_pylist()])
+
+    hybrid = {"routes": routes, "fuse": shortest_text, "columns": ["text"], "k": 3}
+    assert found(dataset, hybrid) == {0: -3.0, 5: -3.0, 3: -11.0}
+    assert seen == [["text", "_distance", "_score"]]
+    assert "fuse shortest_text" in dataset.scan(hybrid=hybrid).explain()
+
+
+@pytest.mark.parametrize("told", [[1.0], "abc", [None] * 3, None, [[1.0]] * 3, ["a"] * 3])
+def test_a_function_that_returns_no_numbers_is_an_error(dataset: Dataset, told: Any) -> None:
+    hybrid = {"routes": [{"nearest": NEAREST, "k": 3}], "fuse": lambda rows: told}
+    with pytest.raises(FunctionFailedError, match="must return a number for each"):
+        dataset.scan(hybrid=hybrid).to_table()
+
+
+def test_columns_are_for_a_function(dataset: Dataset) -> None:
+    routes = [{"nearest": NEAREST}]
+    with pytest.raises(InvalidOptionError, match="names the columns that a function"):
+        dataset.scan(hybrid={"routes": routes, "columns": ["text"]})
+    with pytest.raises(SchemaMismatchError, match="nothing"):
+        dataset.scan(hybrid={"routes": routes, "columns": ["nothing"], "fuse": lambda rows: [0] * len(rows)})
