@@ -1,4 +1,4 @@
-"""A nearest join finds the rows of single searches, with the same distances, whatever is searched for in whatever index."""
+"""A nearest join finds the rows of single searches, with the same distances but for rounding, whatever is searched for in whatever index."""
 
 from __future__ import annotations
 
@@ -83,5 +83,6 @@ def test_a_join_finds_what_each_question_finds_alone(table_with: Callable[[str],
         q = np.array(query, "uint8" if dtype == "uint8" else "float64")
         alone = dataset.scan(columns=["id"], nearest={**near, "column": "vec", "q": q}, filter=condition, prefilter=True).to_table()
         expected = alone.to_pydict() if len(alone) else {"id": [None], "_distance": [None]}
-        assert own["_distance"].to_pylist() == expected["_distance"]
+        # A search compares the rows that its index leaves, and a join may compare all: products are added up in another order.
+        assert own["_distance"].to_pylist() == pytest.approx(expected["_distance"], rel=1e-6)
         assert own["t0"].to_pylist() == expected["id"]
