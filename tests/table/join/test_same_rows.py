@@ -1,4 +1,4 @@
-"""A nearest join finds the rows of single searches, with the same distances but for rounding, whatever is searched for in whatever index."""
+"""A nearest join finds the rows of single searches, with the same distances but for rounding, in whatever index."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ from lance_spark.table.versions.write_ahead_log import Shard, shard_now
 from lance_spark.table.write.conform import as_columns, check_fits, check_nulls, matched, of_declared_lengths
 from lance_spark.table.write.options import NO_OPTIONS
 from lance_spark.table.write.rules import Kind, Rules
-from lance_spark.table.write.write import Data, as_reader, rewrite_target
+from lance_spark.table.write.sources import Data, as_reader
+from lance_spark.table.write.write import rewrite_target
 
 _LOG = logging.getLogger(__name__)
 _KEPT_NUMBERS = 64
