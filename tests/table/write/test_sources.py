@@ -79,7 +79,11 @@ def test_rows_are_cast_to_a_schema(tmp_path: Path, name: str) -> None:
     assert appended.count_rows() == 2 * len(ROWS)
 
 
-@pytest.mark.parametrize("source", [iter(()), [], pl.LazyFrame({"id": []}), ROWS.schema.empty_table().to_batches()], ids=str)
+@pytest.mark.parametrize(
+    "source",
+    [iter(()), [], pl.LazyFrame({"id": []}), ROWS.schema.empty_table().to_batches()],
+    ids=["an iterator", "a list", "a lazy frame", "batches"],
+)
 def test_no_rows_with_a_schema_make_an_empty_table(tmp_path: Path, source: Any) -> None:
     written = Dataset.write(tmp_path / "t", source, schema=pa.schema({"id": pa.int64()}))
     assert written.schema.names == ["id"]
