@@ -15,7 +15,7 @@ from lance_spark.errors import CommitStateUnknownError, CorruptFileError, Storag
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.entries import FIELD_ID, TOMBSTONE
-from lance_spark.table.mem_wal.writing.shard_states import ShardStates
+from lance_spark.table.mem_wal_writing.shard_states import ShardStates
 from lance_spark.table.versions.write_ahead_log import Shard, noted_in, positions
 
 _TRIES = 3
