@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lance_spark import Dataset, LanceTable
 from tests.spark_session import SPARK_ERRORS
-from tests.table.mem_wal_writing import steps
+from tests.table.mem_wal.writing import steps
 from tests.write_ahead_logs import rows
 
 Files = Callable[[list[tuple[int, str, bool]]], None]

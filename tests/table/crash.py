@@ -32,7 +32,7 @@ from lance_spark.table.maintenance import cleanup
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import begin_write, discard, write, write_fragments
-from tests.table.mem_wal_writing.steps import write_steps
+from tests.table.mem_wal.writing.steps import write_steps
 
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
 SOURCE = pa.table({"a": pa.array([2, 12], pa.int64()), "s": ["changed", "inserted"]})

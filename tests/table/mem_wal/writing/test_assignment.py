@@ -13,8 +13,8 @@ from lance_spark import Dataset
 from lance_spark.errors import InvalidOperationError, InvalidOptionError, SchemaMismatchError, WriterFencedError
 from lance_spark.table.mem_wal_writing import assignment
 from lance_spark.table.mem_wal_writing.assignment import put_batch
-from tests.table.mem_wal_writing import steps
-from tests.table.mem_wal_writing.steps import SHARD
+from tests.table.mem_wal.writing import steps
+from tests.table.mem_wal.writing.steps import SHARD
 from tests.write_ahead_logs import rows
 
 SHARDING: dict[str, dict[str, Any]] = {

@@ -14,8 +14,8 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import UnsupportedFeatureError, WriterFencedError
-from tests.table.mem_wal_writing import steps
-from tests.table.mem_wal_writing.steps import SHARD
+from tests.table.mem_wal.writing import steps
+from tests.table.mem_wal.writing.steps import SHARD
 from tests.write_ahead_logs import rows
 
 NEW = pa.schema([pa.field("new", pa.int32())])

@@ -37,13 +37,13 @@ from lance_spark.table.versions.snapshot import open_snapshot
 from tests.sample import others_slow
 from tests.table.faults import FaultyFiles, FaultyStore
 from tests.table.interleaving import InterruptedFiles, InterruptedStore
-from tests.table.mem_wal_writing import steps
-from tests.table.mem_wal_writing.steps import SHARD, SMALL, STEPS
+from tests.table.mem_wal.writing import steps
+from tests.table.mem_wal.writing.steps import SHARD, SMALL, STEPS
 from tests.table.test_crash import crashed
 
 PAUSED = """
 import os, signal, sys
-from tests.table.mem_wal_writing import steps
+from tests.table.mem_wal.writing import steps
 {library}
 writer = table.mem_wal_writer(steps.SHARD)
 steps.run(writer, steps.STEPS[0])

@@ -25,8 +25,8 @@ from lance_spark.errors import (
 from tests.sample import others_slow
 from tests.table.mem_wal import writer as others
 from tests.table.mem_wal.test_killed_writers import counted, merged, of_pylance
-from tests.table.mem_wal_writing import steps
-from tests.table.mem_wal_writing.steps import SHARD, STEPS
+from tests.table.mem_wal.writing import steps
+from tests.table.mem_wal.writing.steps import SHARD, STEPS
 from tests.write_ahead_logs import SCHEMA
 
 
