@@ -52,7 +52,7 @@ class Source:
 
     def run(self, uri: str, **options: Any) -> None:
         """Run the query until it has put all files."""
-        writer = self.stream.writeStream.format("lance").options(putIntoLog="true", logDeleted="gone", **options)
+        writer = self.stream.writeStream.format("lance").options(**{"putIntoLog": "true", "logDeleted": "gone", **options})
         query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start(uri)
         try:
             query.awaitTermination()
@@ -150,7 +150,7 @@ def test_put_rows_puts_each_row_into_its_shard(sharding: str, spark: SparkSessio
 def test_put_rows_of_a_batch_are_put_once(spark: SparkSession, uri: str) -> None:
     """By the number of the batch, as in foreachBatch. A table without a key shows that they are not put again."""
     plain = f"{uri}.plain"
-    spark.range(1).write.format("lance").save(plain)
+    spark.range(1).write.format("lance").mode("append").save(plain)
     Dataset.open(plain).initialize_mem_wal()
     table = LanceTable.forPath(spark, plain)
     for number in (0, 0, 1, 0, 1):
