@@ -44,9 +44,9 @@ from lance_spark.table.maintenance.manifest_names import migrate_manifest_names
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
-from lance_spark.table.mem_wal.writing.configuration import configuration, initialize_log
-from lance_spark.table.mem_wal.writing.sharding import sharding_spec
-from lance_spark.table.mem_wal.writing.writer import ShardWriter
+from lance_spark.table.mem_wal_writing.configuration import configuration, initialize_log
+from lance_spark.table.mem_wal_writing.sharding import sharding_spec
+from lance_spark.table.mem_wal_writing.writer import ShardWriter
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.runner import Here

@@ -131,6 +131,7 @@ def method(of: type, path: str) -> Callable[..., Any]:
 
 def returned(getter: Any) -> type:
     """The class that a method or property returns."""
+    getter = inspect.unwrap(getter)
     found: type = getter.__globals__[getter.__annotations__["return"].partition("[")[0]]
     return found
 

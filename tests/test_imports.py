@@ -50,7 +50,7 @@ ROOMS = [
     "table/feed",
     "table/changes/merge",
     "table/changes",
-    "table/mem_wal/writing",
+    "table/mem_wal_writing",
     "table/indexes",
     "table/join",
     "table/search",

@@ -26,7 +26,7 @@ from lance_spark.spark.write.stream import LOCAL_QUERY_ID
 from lance_spark.spark.write.writer import Batches, Messages, TaskMessage
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.merge.log import merge_log
-from lance_spark.table.mem_wal.writing.assignment import Assignment, put_batch
+from lance_spark.table.mem_wal_writing.assignment import Assignment, put_batch
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import shards_of

@@ -236,11 +236,6 @@ def generation_of(noted: Mapping[bytes, bytes]) -> int | None:
     return int(text) if len(text) <= _MOST_DIGITS and text.isdigit() else None
 
 
-def noted_in(store: Store, path: str) -> Mapping[bytes, bytes]:
-    """What an entry notes about itself. Raises CorruptFileError."""
-    return _metadata(store, path)
-
-
 def _metadata(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes, bytes]:
     """What an entry notes about itself, which is in its first `most` bytes at most times."""
     size = store.size(path)

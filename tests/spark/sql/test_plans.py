@@ -12,7 +12,7 @@ from tests.spark_session import SPARK_ERRORS
 
 def scans(plan: str) -> list[str]:
     """The scans of a plan."""
-    return [line for line in plan.splitlines() if "BatchScan lance" in line]
+    return [line for line in plan.splitlines() if "BatchScan " in line]
 
 
 def test_a_delete_reads_addresses_with_the_condition_pushed_down(table: Table) -> None:
@@ -69,7 +69,7 @@ def test_a_view_of_a_dataframe_keeps_metadata_columns(table: Table) -> None:
     rows.createOrReplaceTempView("v")
     assert sorted(tuple(row) for row in table.spark.table("v").collect()) == [(8, 8), (9, 9)]
     assert table.run("DELETE FROM t WHERE id IN (SELECT id FROM v WHERE _rowid = 9)").num_deleted_rows == 1
-    assert table.spark.table("v").where("_rowid > 8").count() == 1  # of the version on which it was created
+    assert table.spark.table("v").where("_rowid > 8").count() == 0, "Spark looks the name up again"
     table.spark.catalog.dropTempView("v")
 
 

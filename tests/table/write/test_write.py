@@ -194,7 +194,7 @@ def test_every_source_of_arrow_data_can_be_written(tmp_path: Path) -> None:
     for i, data in enumerate([TABLE, batch, [batch], iter([batch]), TABLE.to_reader()]):
         assert Dataset.write(str(tmp_path / str(i)), data).scan().to_table() == TABLE
     for wrong in ([], [1], "text"):
-        with pytest.raises(TypeError, match="data must be"):
+        with pytest.raises(TypeError, match=r"data must be|pass schema="):
             Dataset.write(str(tmp_path / "t"), wrong)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOperationError, InvalidOptionError, SchemaMismatchError, WriterFencedError
-from lance_spark.table.mem_wal.writing import assignment
-from lance_spark.table.mem_wal.writing.assignment import put_batch
+from lance_spark.table.mem_wal_writing import assignment
+from lance_spark.table.mem_wal_writing.assignment import put_batch
 from tests.table.mem_wal.writing import steps
 from tests.table.mem_wal.writing.steps import SHARD
 from tests.write_ahead_logs import rows

@@ -32,7 +32,7 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.local import Files, LocalFiles
 from lance_spark.storage.store import Store
-from lance_spark.table.mem_wal.writing.writer import ShardWriter
+from lance_spark.table.mem_wal_writing.writer import ShardWriter
 from lance_spark.table.versions.snapshot import open_snapshot
 from tests.sample import others_slow
 from tests.table.faults import FaultyFiles, FaultyStore

@@ -3,8 +3,11 @@ package lancespark.columnar;
 import java.util.Collections;
 import java.util.Iterator;
 import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -14,14 +17,16 @@ import org.apache.spark.util.TaskCompletionListener;
 final class ReportingReader implements PartitionReader, TaskCompletionListener {
   private final PythonBatches worker;
   private final WorkerReport report;
-  private final int columns;
+  private final StructType schema;
+  private final UnsafeProjection copied;
   private Iterator rows = Collections.emptyIterator();
   private Object row;
 
   /** Listeners run in reverse order, so this one runs before that of the runner, which stops the worker. */
-  ReportingReader(PythonBatches worker, int columns, WorkerReport report) throws Exception {
+  ReportingReader(PythonBatches worker, StructType schema, WorkerReport report) throws Exception {
     this.worker = worker;
-    this.columns = columns;
+    this.schema = schema;
+    this.copied = UnsafeProjection.create(schema);
     this.report = report;
     TaskContext task = TaskContext.get();
     worker.start(task);
@@ -33,14 +38,15 @@ final class ReportingReader implements PartitionReader, TaskCompletionListener {
       if (!worker.hasNext()) return false;
       rows = rows(worker.next());
     }
-    row = rows.next();
+    // As in Spark's own reader: generated code reads nulls of arrays, which vectors of Arrow refuse.
+    row = copied.apply((InternalRow) rows.next());
     report.count(1);
     return true;
   }
 
   private Iterator rows(ColumnarBatch received) {
-    ColumnVector[] vectors = new ColumnVector[columns];
-    for (int i = 0; i < columns; i++) vectors[i] = ((ArrowColumnVector) received.column(0)).getChild(i);
+    ColumnVector[] vectors = new ColumnVector[schema.fields().length];
+    for (int i = 0; i < vectors.length; i++) vectors[i] = ((ArrowColumnVector) received.column(0)).getChild(i);
     return new ColumnarBatch(vectors, received.numRows()).rowIterator();
   }
 

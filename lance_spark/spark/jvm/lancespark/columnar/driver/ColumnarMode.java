@@ -73,7 +73,7 @@ public class ColumnarMode extends HandOver {
   public PartitionReaderFactory factory(PartitionReaderFactory rows, long limit) {
     if (obstacle != null && !reports) return rows;
     ship(Session.active().sparkContext());
-    return obstacle == null ? (PartitionReaderFactory) new ColumnarReaderFactory(rows, schema, limit) : new ReportingReaderFactory(rows, schema.fields().length, limit);
+    return obstacle == null ? (PartitionReaderFactory) new ColumnarReaderFactory(rows, schema, limit) : new ReportingReaderFactory(rows, schema, limit);
   }
 
   /** The factory for executors that write, which hands rows over faster than Spark's own if the setting and this Spark allow it. See PythonWriterFactory. */

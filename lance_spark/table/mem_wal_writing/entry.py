@@ -15,12 +15,12 @@ from lance_spark.errors import CommitStateUnknownError, CorruptFileError, Storag
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.entries import FIELD_ID, TOMBSTONE
-from lance_spark.table.mem_wal.writing.shard_states import ShardStates
-from lance_spark.table.versions.write_ahead_log import Shard, noted_in, positions
+from lance_spark.table.mem_wal_writing.shard_states import ShardStates
+from lance_spark.table.versions.write_ahead_log import Shard, positions
 
 _TRIES = 3
 _NUMBERS = "lance_spark.numbers"
-"""The key of the metadata with numbers of writes."""
+"""The key of the metadata with numbers of writes. It is that of the first batch: pylance takes no entry whose schema has other keys."""
 
 
 def entry_schema(table: Schema, keys: Sequence[str]) -> pa.Schema:
@@ -41,18 +41,26 @@ def entry_bytes(
     `numbers` are those of the last batches of numbered writes, by their names: other writers do not know them.
     """
     noted = {"writer_epoch": str(epoch), "generation": str(generation)}
-    if numbers:
-        noted[_NUMBERS] = json.dumps(dict(numbers))
-    return _stream(batches, schema, noted)
+    return _stream(batches, schema, noted, {_NUMBERS: json.dumps(dict(numbers))} if numbers else None)
 
 
 def last_numbers(store: Store, shard: Shard) -> dict[str, int]:
     """The numbers that the newest entry with any has noted; none if there is no such entry."""
     for position in reversed(positions(store, shard)):
-        text = noted_in(store, shard.entry(position)).get(_NUMBERS.encode())
+        text = _numbers_in(bytes(store.read(shard.entry(position))))
         if text is not None:
             return parsed_numbers(text, f"{store.uri}/{shard.entry(position)}")
     return {}
+
+
+def _numbers_in(entry: bytes) -> bytes | None:
+    with pa.ipc.open_stream(entry) as stream:
+        try:
+            _, noted = stream.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            return None
+    found: bytes | None = None if noted is None else noted.get(_NUMBERS.encode())
+    return found
 
 
 def parsed_numbers(text: bytes, where: str) -> dict[str, int]:
@@ -68,12 +76,18 @@ def sentinel_bytes(epoch: int) -> bytes:
     return _stream((), pa.schema([]), {"writer_epoch": str(epoch), "fence_sentinel": "true"})
 
 
-def _stream(batches: Sequence[pa.RecordBatch], schema: pa.Schema, noted: Mapping[str, str]) -> bytes:
+def _stream(
+    batches: Sequence[pa.RecordBatch],
+    schema: pa.Schema,
+    noted: Mapping[str, str],
+    of_first_batch: Mapping[str, str] | None = None,
+) -> bytes:
     sink = pa.BufferOutputStream()
     own = schema.with_metadata(dict(noted))
     with pa.ipc.new_stream(sink, own) as out:
-        for batch in batches:
-            out.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=own))
+        for number, batch in enumerate(batches):
+            rows = pa.RecordBatch.from_arrays(batch.columns, schema=own)
+            out.write_batch(rows, custom_metadata=None if number else of_first_batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

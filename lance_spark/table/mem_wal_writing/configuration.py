@@ -22,8 +22,8 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import MEM_WAL, SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.mem_wal.writing.settings import WriterSettings, settings_of
-from lance_spark.table.mem_wal.writing.sharding import ShardingField, ShardingSpec, check_spec
+from lance_spark.table.mem_wal_writing.settings import WriterSettings, settings_of
+from lance_spark.table.mem_wal_writing.sharding import ShardingField, ShardingSpec, check_spec
 from lance_spark.table.versions.snapshot import Snapshot
 
 _DETAILS = "/lance.table.MemWalIndexDetails"
