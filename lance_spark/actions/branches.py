@@ -57,55 +57,57 @@ def _fast_forward(snapshot: Snapshot, branch: str, to: str, copy: bool = False, 
 
 
 _SEE = "See [branches](branches-and-tags.md#merging)."
-ACTIONS = (
-    Action(
-        "fast_forward",
-        "give a branch the rows, columns and indexes of another one that contains it",
-        {"branch_updated": "string", "previous_ref": "bigint", "updated_ref": "bigint"},
-        _fast_forward,
-        (
-            Parameter("branch", "string", "the branch that changes, such as main", REQUIRED),
-            Parameter("to", "string", "the branch that is published", REQUIRED),
-            Parameter("copy", "boolean", "copy the files of that branch, so that it can be deleted", False),
-            *_STORED,
-        ),
-        effect="columns",
-        methods={"Dataset": ("branches.fast_forward",), "LanceTable": ("branches.fast_forward",)},
-        see=_SEE,
+FAST_FORWARD = Action(
+    "fast_forward",
+    "give a branch the rows, columns and indexes of another one that contains it",
+    {"branch_updated": "string", "previous_ref": "bigint", "updated_ref": "bigint"},
+    _fast_forward,
+    (
+        Parameter("branch", "string", "the branch that changes, such as main", REQUIRED),
+        Parameter("to", "string", "the branch that is published", REQUIRED),
+        Parameter("copy", "boolean", "copy the files of that branch, so that it can be deleted", False),
+        *_STORED,
     ),
-    Action(
-        "merge_branch",
-        "commit what has changed in a branch to another one, as one version",
-        _COUNTS,
-        _merge,
-        (_SOURCE, _INTO, _ON_CONFLICT, *_STORED),
-        effect="columns",
-        methods={"Dataset": ("branches.merge",), "LanceTable": ("branches.merge",)},
-        see=_SEE,
-    ),
-    Action(
-        "rebase_branch",
-        "commit what has changed in another branch to a branch, which can then be published",
-        _COUNTS,
-        _rebase,
-        (
-            Parameter("branch", "string", "the branch that changes", REQUIRED),
-            Parameter("onto", "string", "the branch whose changes it gets", MAIN),
-            _ON_CONFLICT,
-            *_STORED,
-        ),
-        effect="columns",
-        methods={"Dataset": ("branches.rebase",), "LanceTable": ("branches.rebase",)},
-        see=_SEE,
-    ),
-    Action(
-        "cherry_pick",
-        "commit what one version of a branch has changed to another branch",
-        _COUNTS,
-        _cherry_pick,
-        (Parameter("version", "bigint", "the version", REQUIRED, least=1), _SOURCE, _INTO, _ON_CONFLICT, *_STORED),
-        effect="columns",
-        methods={"Dataset": ("branches.cherry_pick",), "LanceTable": ("branches.cherry_pick",)},
-        see=_SEE,
-    ),
+    effect="columns",
+    methods={"Dataset": ("branches.fast_forward",), "LanceTable": ("branches.fast_forward",)},
+    see=_SEE,
+),
 )
+MERGE_BRANCH = Action(
+    "merge_branch",
+    "commit what has changed in a branch to another one, as one version",
+    _COUNTS,
+    _merge,
+    (_SOURCE, _INTO, _ON_CONFLICT, *_STORED),
+    effect="columns",
+    methods={"Dataset": ("branches.merge",), "LanceTable": ("branches.merge",)},
+    see=_SEE,
+),
+)
+REBASE_BRANCH = Action(
+    "rebase_branch",
+    "commit what has changed in another branch to a branch, which can then be published",
+    _COUNTS,
+    _rebase,
+    (
+        Parameter("branch", "string", "the branch that changes", REQUIRED),
+        Parameter("onto", "string", "the branch whose changes it gets", MAIN),
+        _ON_CONFLICT,
+        *_STORED,
+    ),
+    effect="columns",
+    methods={"Dataset": ("branches.rebase",), "LanceTable": ("branches.rebase",)},
+    see=_SEE,
+),
+)
+CHERRY_PICK = Action(
+    "cherry_pick",
+    "commit what one version of a branch has changed to another branch",
+    _COUNTS,
+    _cherry_pick,
+    (Parameter("version", "bigint", "the version", REQUIRED, least=1), _SOURCE, _INTO, _ON_CONFLICT, *_STORED),
+    effect="columns",
+    methods={"Dataset": ("branches.cherry_pick",), "LanceTable": ("branches.cherry_pick",)},
+    see=_SEE,
+)
+ACTIONS = (FAST_FORWARD, MERGE_BRANCH, REBASE_BRANCH, CHERRY_PICK)

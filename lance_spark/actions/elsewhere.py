@@ -70,7 +70,7 @@ ACTIONS = (
     ),
     _without_meaning(
         "rewrite_table_path",
-        "the paths in a table are relative to it, so its folder may be copied as it is",
+        "without branches, clones and base paths, a table has relative paths, and its folder may be copied as it is; make a deep clone of others",
         source_prefix="string",
         target_prefix="string",
         start_version="string",

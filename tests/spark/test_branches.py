@@ -36,6 +36,9 @@ def test_a_function_compares_branches(spark: SparkSession, table: Dataset) -> No
     assert spark.sql("SELECT count(*) FROM branch_diff(table => 'branches.t', before => 'dev', after => 'main')").collect() == [(4,)]
     frame = spark.read.format("lance").option("branch", "dev").option("diffFrom", "main").load(table.uri)
     assert frame.select("v").where("id = 9").collect() == [("a",)]
+    for name, value in (("version", "1"), ("columns", "id"), ("filter", "id > 1"), ("with_row_id", "true"), ("readChangeFeed", "true")):
+        with pytest.raises(SPARK_ERRORS, match=f"(?s)diffFrom.*{name}|{name}.*diffFrom"):
+            spark.read.format("lance").options(branch="dev", diffFrom="main", **{name: value}).load(table.uri)
     with pytest.raises(SPARK_ERRORS, match="branch_diff needs the argument"):
         spark.sql("SELECT * FROM branch_diff('branches.t', 'main')")
 

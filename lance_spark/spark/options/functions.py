@@ -76,7 +76,7 @@ _FUNCTIONS = {
         {"query_vector": "vector", "search_query": "query"},
         ("vector", "query"),
     ),
-    BRANCH_DIFF: _Function(("table", "before", "after"), ("columns",), {"before": "diffFrom", "after": "branch"}, ("diffFrom", "branch")),
+    BRANCH_DIFF: _Function(("table", "before", "after"), (), {"before": "diffFrom", "after": "branch"}, ("diffFrom", "branch")),
     **dict.fromkeys(_FEEDS, _Function(("table", "begin", "end"), tuple(_CHANGES)[2:], {}, ())),
 }
 

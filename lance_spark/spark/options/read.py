@@ -50,7 +50,12 @@ class ReadOptions(Place):
         "Read the changes that lead from this branch to the one that is read (see [branches](branches-and-tags.md#comparing)).",
         aliases=("diff_from",),
         use=("batch",),
-        not_with=(NotWith(("version", "tag", "timestamp", "filter", "limit", "nearest", "fullTextQuery", "hybrid")),),
+        not_with=(
+            NotWith(("version", "tag", "timestamp"), because="the latest versions of two branches are compared"),
+            NotWith(("nearest", "fullTextQuery", "hybrid", "readChangeFeed"), because="a comparison is not searched, and has no versions"),
+            NotWith(("fragments", "with_row_id", "with_row_address"), because="rows are those of two branches"),
+            NotWith(("columns", "filter", "limit", "blob_handling"), because="Spark chooses columns and rows of a comparison"),
+        ),
     )
     timestamp: datetime | None = option(
         None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
@@ -55,6 +55,7 @@ class BranchDiffTask(FindsItsRows):
     before: Pin
     after: Pin
     allow_other_stores: bool
+    verify_checksums: bool
     names: tuple[str, ...]
     num_rows: int
     num_bytes: int
@@ -64,7 +65,8 @@ class BranchDiffTask(FindsItsRows):
         """The task that reads a comparison."""
         rows = int(all_live_rows(diff.after).sum())
         width = sum(expected_width(field.type) for field in diff.schema)
-        return cls(diff.before.pin, diff.after.pin, diff.after.allow_other_stores, names, rows, rows * width)
+        after = diff.after
+        return cls(diff.before.pin, after.pin, after.allow_other_stores, after.verify_checksums, names, rows, rows * width)
 
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
         """The changes, in the order of `BranchDiff.to_batches`. They do not tell their cost."""
@@ -80,4 +82,5 @@ class BranchDiffTask(FindsItsRows):
         return BranchDiff(before, after)
 
     def _opened(self, pin: Pin) -> Snapshot:
-        return open_pinned(pin.store, pin.version, pin.identity, self.allow_other_stores)
+        opened = open_pinned(pin.store, pin.version, pin.identity, self.allow_other_stores)
+        return replace(opened, verify_checksums=self.verify_checksums)

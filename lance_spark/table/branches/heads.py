@@ -17,8 +17,9 @@ from lance_spark.metadata.manifest import BasePath
 from lance_spark.schema.primary_key import primary_key
 from lance_spark.table.maintenance.clone import with_bases
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, opened_as
+from lance_spark.table.versions.snapshot import Snapshot, opened_as
 from lance_spark.table.versions.spilled_lineage import with_lineage
+from lance_spark.table.versions.tags_and_branches import resolve
 from lance_spark.table.versions.write_ahead_log import has_log
 
 
@@ -171,9 +172,8 @@ class _Step:
 
 
 def latest_of(snapshot: Snapshot, branch: str) -> Snapshot:
-    """The latest version of a branch of the snapshot's table. Raises VersionNotFoundError."""
-    name = None if branch == MAIN else branch
-    return opened_as(snapshot, open_snapshot(snapshot.root, branch=name, allow_other_stores=snapshot.allow_other_stores))
+    """The latest version of a branch of the snapshot's table. Raises VersionNotFoundError, also if the table was made anew."""
+    return _opened(snapshot, None if branch == MAIN else branch, None)
 
 
 def id_of(head: Snapshot) -> str:
@@ -228,8 +228,8 @@ def _line(head: Snapshot) -> Sequence[_Step]:
     return found
 
 
-def _opened(head: Snapshot, branch: str | None, version: int) -> Snapshot:
-    return opened_as(head, open_snapshot(head.root, branch=branch, version=version, allow_other_stores=head.allow_other_stores))
+def _opened(head: Snapshot, branch: str | None, version: int | None) -> Snapshot:
+    return opened_as(head, resolve(head, (branch, version)))
 
 
 def _recorded(head: Snapshot, record: BranchMerge) -> Snapshot:

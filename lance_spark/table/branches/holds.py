@@ -10,59 +10,46 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
 
-from lance_spark.errors import VersionNotFoundError, logged
+from lance_spark.errors import logged, on_refusal
 from lance_spark.table.branches.heads import name_of
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.ref_files import CLONE_TAG, CLONE_URI, MERGED_TAG, Tag
+from lance_spark.table.versions.clones import Held
+from lance_spark.table.versions.ref_files import CLONE_TAG, CLONE_URI, MERGED_TAG, Tag, now
 from lance_spark.table.versions.snapshot import Snapshot
 
+_INTO = "lance_spark.merged_into"
+"""The key of a tag's metadata with the name of the branch that the version was merged into."""
 _MOST_OF_NAME = 60
-"""Letters of the name of a branch in the name of a tag."""
+"""Letters of the name of a branch in the name of a tag. The id makes the tag unique."""
 
 
 @contextlib.contextmanager
 def held_for_merges(merged: Snapshot, into: Snapshot) -> Iterator[None]:
-    """Wrap a merge of the version `merged`: its tag stays if the merge is done, and replaces that of the merge before."""
-    pair = f"{MERGED_TAG}{_word(name_of(merged))}.{_word(name_of(into))}."
-    tag = _put(merged, f"{pair}{merged.version}", {})
-    try:
+    """Wrap a merge of the version `merged`. Its tag stays unless the merge is refused, and replaces those of merges before."""
+    held = _held(merged, MERGED_TAG, {_INTO: name_of(into)})
+    with on_refusal(held.remove):
         yield
-    except BaseException:
-        _delete(merged, tag)
-        raise
     with logged(f"{merged.root.uri}: removing the tags of earlier merges"):
-        for name in [name for name in refs.tags(merged.root) if name.startswith(pair) and name != tag]:
-            _delete(merged, name)
+        for tag in refs.tags(merged.root).values():
+            is_of_pair = tag.branch == merged.manifest.branch and tag.metadata.get(_INTO) == name_of(into)
+            if is_of_pair and tag.version <= merged.version and tag.name != held.tag.name:
+                Held(merged.root, tag).remove()
 
 
 @contextlib.contextmanager
 def held_for_files(source: Snapshot, user: Snapshot) -> Iterator[None]:
-    """Wrap what makes the branch of `user` name files of the branch of `source`."""
-    name = f"{CLONE_TAG}{_word(name_of(source))}.{uuid.uuid4().hex[:12]}"
-    tag = _put(source, name, {CLONE_URI: user.store.uri})
-    try:
+    """Wrap what makes the branch of `user` name files of the branch of `source`. The tag stays unless that is refused."""
+    with on_refusal(_held(source, CLONE_TAG, {CLONE_URI: user.store.uri}).remove):
         yield
-    except BaseException:
-        _delete(source, tag)
-        raise
 
 
-def _word(branch: str) -> str:
-    """The name of a branch as a part of the name of a tag."""
-    return re.sub("[^A-Za-z0-9_-]+", "-", branch).strip("-")[:_MOST_OF_NAME]
-
-
-def _put(snapshot: Snapshot, name: str, metadata: dict[str, str]) -> str:
-    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    size = snapshot.store.size(snapshot.path)
-    tag = Tag(name, snapshot.version, snapshot.manifest.branch, size, now, now, metadata)
-    refs.put_tag(snapshot.root, tag, new=False)
-    return name
-
-
-def _delete(snapshot: Snapshot, name: str) -> None:
-    with logged(f"{snapshot.root.uri}: removing the tag {name}"), contextlib.suppress(VersionNotFoundError):
-        refs.delete_tag(snapshot.root, name)
+def _held(snapshot: Snapshot, kind: str, metadata: Mapping[str, str]) -> Held:
+    """Hold a version by a new tag of this kind."""
+    word = re.sub("[^A-Za-z0-9_-]+", "-", name_of(snapshot)).strip("-")[:_MOST_OF_NAME]
+    size, made = snapshot.store.size(snapshot.path), now()
+    name = f"{kind}{word}.{uuid.uuid4().hex[:12]}"
+    held = Held(snapshot.root, Tag(name, snapshot.version, snapshot.manifest.branch, size, made, made, metadata))
+    held.put()
+    return held

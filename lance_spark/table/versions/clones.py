@@ -13,7 +13,6 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from lance_spark.errors import (
     CorruptFileError,
@@ -109,7 +108,7 @@ class Holds:
             warnings.warn(message, stacklevel=4)
 
     def _hold(self, version: Snapshot) -> None:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = refs.now()
         branch, metadata = version.manifest.branch, {CLONE_URI: self._target.uri}
         name = self._name if not self._held else f"{self._name}.{len(self._held)}"
         try:
@@ -186,7 +185,16 @@ def dropping(store: Store) -> Iterator[None]:
 
 @contextlib.contextmanager
 def moving(store: Store, to: Store) -> Iterator[None]:
-    """Wrap what moves the table at `store`: if it is a clone, the versions that it holds in other tables stay held."""
+    """Wrap what moves the table at `store`: if it is a clone, the versions that it holds in other tables stay held.
+
+    Raises UnsupportedFeatureError for a table with branches, and for one that reads files of a branch: manifests name such files by
+    the whole path of the table, in which they would be missing.
+    """
+    if branches := refs.branches(store):
+        raise UnsupportedFeatureError(
+            f"{store.uri} has the branches {', '.join(branches)}, whose files are named by the path of the table, so it cannot be moved; "
+            "make a deep clone at the new place, or delete the branches first"
+        )
     before = held_by(store)
     name = _tag_name(to.uri)
     after = [

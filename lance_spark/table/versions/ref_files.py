@@ -103,6 +103,11 @@ class CloneRecord:
     branch: str | None
 
 
+def now() -> str:
+    """The time as references have it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def is_branch_name(name: str) -> bool:
     """True if this is a valid name of a branch other than the main one. Raises TypeError for anything but text."""
     check_type("the name of a branch", name, str, "text")

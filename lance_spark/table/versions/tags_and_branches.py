@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from lance_spark.errors import LanceError, RefConflictError, VersionNotFoundError
@@ -18,7 +17,7 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_hold
+from lance_spark.table.versions.clones import Held, clone_exists, drop_tags_of_gone_clones, is_hold
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.ref_files import MERGED_TAG, Branch, BranchList, Tag, TagList
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, of_same_table, open_snapshot
@@ -75,13 +74,13 @@ class Tags:
         letters that are not ASCII is refused with ValueError: pylance could not list the tags of the table any more.
         """
         refs.check_new_tag_name(tag)
-        now = _now()
+        now = refs.now()
         self._put(Tag(tag, 0, None, created_at=now, updated_at=now), reference, None)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
         """Move a tag to another version, by default this one. Raises VersionNotFoundError if the tag does not exist, or as `create`."""
         before = refs.tag(self.snapshot.root, tag)
-        self._put(replace(before, updated_at=_now()), reference, before)
+        self._put(replace(before, updated_at=refs.now()), reference, before)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
         """Replace the tag's metadata."""
@@ -156,7 +155,7 @@ class Branches:
         drop_tags_of_gone_clones(root, branch, allow)
         for tag in refs.tags(root).values():
             if tag.branch == branch and tag.name.startswith(MERGED_TAG):
-                refs.delete_tag(root, tag.name)
+                Held(root, tag).remove()
         manifests = external(root.at(f"{root.uri}/{folder}"))
         remembered = manifests is not None and manifests.forget()
         if known is None and not files and not remembered:
@@ -187,7 +186,3 @@ def _files_of_branch(root: Store, branch: str, others: Mapping[str, Branch]) -> 
             path = f"{folder}/{part}/{entry.name}"
             if not path.startswith(inner):
                 yield path
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import lance
 import pyarrow as pa
 import pytest
 
+import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import (
     AmbiguousMergeError,
     BranchMergeConflictError,
     InvalidOptionError,
+    LanceError,
     RefConflictError,
     SchemaMismatchError,
     UnsupportedFeatureError,
@@ -274,6 +277,62 @@ def test_branches_without_anything_that_tells_rows_apart_are_refused(tmp_path: P
     # A branch is published as it is.
     table.branches.fast_forward("main", "dev")
     assert Dataset.open(table.uri).to_table(filter="id = 3").num_rows == 1
+
+
+def test_merges_of_branches_with_similar_names_keep_their_own_versions(main: Dataset) -> None:
+    for number, name in enumerate(("a/b", "a-b")):
+        main.create_branch(name).insert(rows(**{f"_{20 + number}": name}))
+        main.branches.merge(name)
+    held = {tag.branch: tag.version for tag in main.tags.list().values()}
+    assert held == {"a/b": 2, "a-b": 2}
+
+
+def test_a_refused_merge_leaves_the_tag_of_the_one_before(main: Dataset, dev: Dataset) -> None:
+    dev = dev.insert(rows(_6="f"))
+    main.branches.merge("dev")
+    before = dict(main.tags.list())
+    dev.update({"v": "'t'"}, "id = 1")
+    Dataset.open(main.uri).update({"v": "'o'"}, "id = 1")
+    with pytest.raises(BranchMergeConflictError):
+        main.branches.merge("dev")
+    assert dict(main.tags.list()) == before
+
+
+def test_a_table_that_was_made_anew_is_not_merged_into(main: Dataset, dev: Dataset) -> None:
+    dev.insert(rows(_6="f"))
+    shutil.rmtree(main.uri)
+    again = Dataset.write(main.uri, rows(_1="other"))
+    again.create_branch("dev").delete("id = 1")
+    with pytest.raises(VersionNotFoundError, match="made anew"):
+        main.branches.merge("dev")
+    with pytest.raises(VersionNotFoundError, match="made anew"):
+        main.branches.fast_forward("main", "dev")
+    assert Dataset.open(main.uri).count_rows() == 1
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_table_with_branches_is_not_moved(main: Dataset, dev: Dataset, is_published: bool) -> None:
+    dev.insert(rows(_6="f"))
+    if is_published:
+        main.branches.fast_forward("main", "dev")
+    folder = Path(main.uri).parent
+    with pytest.raises(LanceError, match=r"has the branches dev.*cannot be moved"):
+        lance_spark.namespace(str(folder)).rename_table(["t"], ["u"])
+    assert Dataset.open(main.uri).count_rows() == 5 + is_published
+    assert not (folder / "u.lance").exists()
+
+
+def test_changes_are_fed_over_a_publication(tmp_path: Path) -> None:
+    table = Dataset.write(str(tmp_path / "t.lance"), rows(_1="a", _2="b"), enable_stable_row_ids=True)
+    table.create_branch("dev").update({"v": "'x'"}, "id = 1").update({"v": "'y'"}, "id = 1").delete("id = 2").insert(rows(_3="c"))
+    table.branches.fast_forward("main", "dev")
+    found = Dataset.open(table.uri).changes(1).to_table().to_pylist()
+    assert sorted((row["id"], row["v"], row["_change_type"]) for row in found) == [
+        (1, "a", "update_preimage"),
+        (1, "y", "update_postimage"),
+        (2, "b", "delete"),
+        (3, "c", "insert"),
+    ]
 
 
 def test_names_that_do_not_exist_and_one_branch_twice_are_refused(main: Dataset) -> None:
