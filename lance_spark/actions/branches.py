@@ -71,7 +71,6 @@ FAST_FORWARD = Action(
     effect="columns",
     methods={"Dataset": ("branches.fast_forward",), "LanceTable": ("branches.fast_forward",)},
     see=_SEE,
-),
 )
 MERGE_BRANCH = Action(
     "merge_branch",
@@ -82,7 +81,6 @@ MERGE_BRANCH = Action(
     effect="columns",
     methods={"Dataset": ("branches.merge",), "LanceTable": ("branches.merge",)},
     see=_SEE,
-),
 )
 REBASE_BRANCH = Action(
     "rebase_branch",
@@ -98,7 +96,6 @@ REBASE_BRANCH = Action(
     effect="columns",
     methods={"Dataset": ("branches.rebase",), "LanceTable": ("branches.rebase",)},
     see=_SEE,
-),
 )
 CHERRY_PICK = Action(
     "cherry_pick",

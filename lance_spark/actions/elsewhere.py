@@ -70,7 +70,7 @@ ACTIONS = (
     ),
     _without_meaning(
         "rewrite_table_path",
-        "without branches, clones and base paths, a table has relative paths, and its folder may be copied as it is; make a deep clone of others",
+        "without branches, clones and base paths, a table has relative paths, and its folder may be copied; make a deep clone of others",
         source_prefix="string",
         target_prefix="string",
         start_version="string",
