@@ -28,7 +28,7 @@ from lance_spark.operations import DatasetBasePath
 from lance_spark.spark.catalog import calls
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.protocol import NUMBER, PROTOCOL
-from lance_spark.table.versions.clones import is_clone
+from lance_spark.table.versions.clones import is_hold
 from lance_spark.table.versions.consumers import CONSUMER_TAG
 from tests.pages import DOCS, PAGES, page
 
@@ -429,7 +429,8 @@ def state(path: Path) -> dict[str, Any]:
         "rows": sorted(now.scan().to_table()["id"].to_pylist()),
         "fragments": [f.physical_rows for f in manifest.fragments],
         "indexes": sorted((i["name"], i["type"], sorted(i["fragment_ids"])) for i in now.list_indices()),
-        "tags": {tag.name: tag.version for tag in now.tags.list().values() if not is_clone(tag.name)},
+        "tags": {tag.name: tag.version for tag in now.tags.list().values() if not is_hold(tag.name)},
+        "held": sorted((tag.branch or "main", tag.version) for tag in now.tags.list().values() if is_hold(tag.name)),
         "clones": [clone.name for clone in path.parent.glob("*.clone")],
         "branches": sorted(now.branches.list()),
         "consumers": [consumer.id for consumer in now.consumers.list()],
