@@ -66,9 +66,9 @@ class IdRuns:
         if not meets.any():
             return self
         some, rest = self._at(meets), self._at(~meets)
-        within = np.arange(some.counts.sum(), dtype=np.uint64)
-        within -= np.repeat(np.cumsum(some.counts) - some.counts, some.counts)
-        theirs, ours = (np.repeat(starts, some.counts) + within for starts in (some.theirs, some.ours))
+        counts = some.counts.astype(np.int64)
+        within = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
+        theirs, ours = (np.repeat(starts, counts) + within for starts in (some.theirs, some.ours))
         gone = other.ours_of(theirs)[1] | other.swapped.ours_of(ours)[1]
         split = IdRuns.of(theirs[~gone], ours[~gone])
         return IdRuns(*(np.concatenate(pair) for pair in zip(vars_of(rest), vars_of(split), strict=True)))
