@@ -1,8 +1,8 @@
 """A version together with its write-ahead log as one table, for what finds rows by their addresses: searches, `take` and samples.
 
 Of the table's fragments, the rows that the log replaces or deletes count as deleted, so that indexes do not return them. The rows of the
-log are further fragments, of which the indexes of SSTables cover theirs. Scans do not need this, see `mem_wal.tasks`: it takes reading the primary key of the
-whole table before the first row is returned.
+log are further fragments, of which the indexes of SSTables cover theirs. Scans do not need this, see
+`mem_wal.tasks`: it takes reading the primary key of the whole table before the first row is returned.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from lance_spark.table.indexes.segment import build_segment
 from lance_spark.table.indexes.vectors import has_model
 from lance_spark.table.mem_wal.entries import TOMBSTONE, last_of_each
 from lance_spark.table.mem_wal_writing.key_tuples import key_values
-from lance_spark.table.mem_wal_writing.shard_states import WrittenSsTable
+from lance_spark.table.versions.shard_states import WrittenSsTable
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard
 from lance_spark.table.write.fragment_writer import FragmentWriter
