@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,9 @@ from lance_spark.table.scan.task import ScanTask, counted
 from lance_spark.table.versions.log_rows import check_no_places
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, has_log, shards_of
+
+_TABLE_BYTES = 16 << 10
+"""About the memory of an open SSTable with one fragment."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,7 @@ class Log:
 
 def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogShard:
     names = tuple(f.name for f in keys)
-    tables = tuple(open_sstable(snapshot, shard, path) for _, path in shard.sstables)
+    tables = tuple(_kept(snapshot, shard, path) for _, path in shard.sstables)
     store = snapshot.store
     entries = Entries(store, tuple(shard.entry(position) for position in shard.entries), Schema(keys), names)
     if not keys:
@@ -249,6 +253,12 @@ def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogSha
     scans = tuple(plan_parts(table.snapshot, columns, table.parts) for table in tables)
     name = (store.uri, shard.name, str(shard.sstables), str(shard.entries))
     return LogShard(shard, tables, entries, ShardKeys(name, names, scans, entries))
+
+
+def _kept(snapshot: Snapshot, shard: Shard, path: str) -> LogTable:
+    """An open SSTable, which stays in memory with the version: it never changes."""
+    opened = partial(open_sstable, snapshot, shard, path)
+    return snapshot.locations.kept.get(("SSTable", shard.name, path), opened, lambda table: _TABLE_BYTES * (1 + len(table.parts)))
 
 
 def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:

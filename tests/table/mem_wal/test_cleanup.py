@@ -99,7 +99,7 @@ def test_an_older_writer_stays_fenced(stale: str, newer: str, uri: str) -> None:
     written(uri, newer)
     Dataset.open(uri).merge_mem_wal()
     assert cleaned(uri)[0] == []
-    with pytest.raises(WriterFencedError if stale == "ours" else OSError, match="fenced|epoch"):
+    with pytest.raises(WriterFencedError if stale == "ours" else OSError, match=r"fenced|epoch"):
         steps.run(writer, ("put", [99], "stale"))
     assert steps.ours(uri) == steps.of_pylance(uri) == steps.after([STEPS[0], *STEPS])
 
