@@ -22,8 +22,8 @@ from lance_spark.errors import (
     WriterFencedError,
 )
 from lance_spark.schema.schema import Schema
+from lance_spark.table.build.sharding import ShardingSpec, evaluate_sharding_spec
 from lance_spark.table.mem_wal_writing.configuration import configuration
-from lance_spark.table.mem_wal_writing.sharding import ShardingSpec, evaluate_sharding_spec
 from lance_spark.table.mem_wal_writing.writer import ShardWriter
 from lance_spark.table.versions.shard_states import values_of
 from lance_spark.table.versions.snapshot import Snapshot
