@@ -54,7 +54,7 @@ def catalogs(own: Lake) -> Iterator[Lake]:
 def location(own: Lake, table: str) -> str:
     if table.startswith("lance."):
         return own.location("ns.logged")
-    described = dict((row[0], row[1]) for row in own.sql(f"DESCRIBE EXTENDED {table}"))
+    described = {row[0]: row[1] for row in own.sql(f"DESCRIBE EXTENDED {table}")}
     return str(described["Location"]).removeprefix("file:")
 
 
@@ -86,7 +86,7 @@ def test_a_property_gives_a_table_the_log_that_the_method_gives(door: str, place
 
 @pytest.mark.parametrize("value", ["bucket(id)", "bucket(none, 4)", "identity(id, 3)", "false", "", "bucket(id, 0)"])
 def test_another_value_is_refused_and_makes_no_table(value: str, catalogs: Lake) -> None:
-    with pytest.raises(SPARK_ERRORS, match="mem_wal|none|num_buckets"):
+    with pytest.raises(SPARK_ERRORS, match=r"mem_wal|none|num_buckets"):
         created(catalogs, "lance.ns.logged", f"'lance_spark.mem_wal' = '{value}'")
     assert catalogs.sql("SHOW TABLES IN lance.ns") == []
 
