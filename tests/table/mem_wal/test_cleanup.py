@@ -14,6 +14,7 @@ from lance_spark import Dataset
 from lance_spark.errors import WriterFencedError
 from tests.table.mem_wal.writing import steps
 from tests.table.mem_wal.writing.steps import SHARD, SMALL, STEPS
+from tests.table.test_crash import crashed
 
 LIBRARIES = ["ours", "pylance"]
 
@@ -144,3 +145,21 @@ def test_numbers_of_batches_stay_known(uri: str) -> None:
             writer.put(pa.table({"id": [8], "v": ["later"], "w": [8]}, schema=rows.schema))
         Dataset.open(uri).merge_mem_wal()
     assert steps.ours(uri)[8] == "later"
+
+
+def test_a_killed_cleanup_loses_nothing_and_the_next_one_ends_it(tmp_path: Path) -> None:
+    template = steps.made(str(tmp_path / "template"))
+    written(template, "ours")
+    Dataset.open(template).merge_mem_wal()
+    before = parts(template)
+    left = []
+    for place in crashed("cleanup", template, tmp_path, 11):
+        left.append(parts(place))
+        assert steps.ours(place) == steps.after(STEPS)
+        writer = opened(place, "ours" if len(left) % 2 else "pylance")
+        steps.run(writer, ("put", [50], "later"))
+        writer.close()
+        assert steps.ours(place) == steps.of_sstables(place) == steps.after(STEPS) | {50: "later"}
+        assert cleaned(place)[0] == [before[0][-1] + 1], "only what is not merged"
+    assert before == left[0]
+    assert left[-1][0] == []
