@@ -11,7 +11,8 @@ files that no version needs are removed. A reference that was created before the
 our writers check the version after creating the reference (see `table.versions.named_files.check_whole`), pylance's writers before. A
 pause gives pylance's writers time to finish. In this order, every listed version can be read even if the cleanup is interrupted.
 
-At base paths only files that were written for this table are removed, see `table.maintenance.files_at_bases`.
+At base paths only files that were written for this table are removed, see `table.maintenance.files_at_bases`. Of a write-ahead log, see
+`table.maintenance.log_cleanup`.
 
 If two cleanups run concurrently, only the one that removed a manifest puts it back or removes the version's files. (Object stores do not
 report which one it was.)
@@ -47,6 +48,7 @@ from lance_spark.storage.clock import store_time
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.files_at_bases import FileAtBase, FilesAtBases
+from lance_spark.table.maintenance.log_cleanup import LogCleanup, OldParts
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_hold
@@ -55,6 +57,7 @@ from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.named_files import ForgottenFiles, NamedFiles
 from lance_spark.table.versions.ref_files import MERGED_TAG
+from lance_spark.table.versions.shard_states import ShardStates
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
 
 DEFAULT_AGE = timedelta(days=14)
@@ -146,6 +149,8 @@ class _Cleanup:
         """The files of kept versions, and the files of old versions."""
         self._at_bases = FilesAtBases(snapshot.root, snapshot.allow_other_stores)
         """The files at base paths of all of these versions."""
+        self._log = LogCleanup(snapshot.store)
+        """What the kept versions leave of the write-ahead log."""
         self._known: set[tuple[str, int]] = set()
         """The versions (with their store's URI) whose files are in `_kept`."""
         self._since = 0.0
@@ -255,9 +260,21 @@ class _Cleanup:
                 emptied.add(entry.name.rpartition("/")[0])
         for file in self._at_bases.removable(self._taken):
             self._removal.remove_at_base(file)
+        with logged(f"{self._store.uri}: cleaning up the write-ahead log"):
+            for old in self._log.old_parts():
+                self._remove_of_log(old)
         if not self._policy.dry_run:
             self._remove_folders(emptied - {*_FOLDERS, VERSIONS})
         return self._removal.stats()
+
+    def _remove_of_log(self, old: OldParts) -> None:
+        """Remove parts of a shard of the log, after its state does not name them any more."""
+        if not self._policy.dry_run:
+            ShardStates(self._store, old.shard).forget(old.last)
+        for entry in self._track(old.files, f"remove files of the shard {old.shard.name}"):
+            self._removal.remove(entry)
+        for folder in () if self._policy.dry_run else old.folders:
+            self._store.remove_empty_folders(folder)
 
     def _remove_folders(self, emptied: set[str]) -> None:
         """Remove folders that are empty: those in `emptied`, and what writers of indexes have left that were killed at once."""
@@ -294,6 +311,7 @@ class _Cleanup:
     def _keep(self, version: int, manifest: Manifest) -> None:
         self._kept.add(manifest, {None})
         self._at_bases.keep(self._store, manifest)
+        self._log.keep(version, manifest)
         self._known.add((self._store.uri, version))
 
     def _tags(self) -> tuple[dict[str, int], float]:

@@ -26,7 +26,7 @@ KNOWN = (
     *(f"lance.auto_cleanup.{name}" for name in _AUTO_CLEANUP),
     *(f"lance.compaction.{name}" for name in _COMPACTION),
     *("lance.row_lineage.spill", "lance.row_lineage.inline_max_bytes", "lance.row_ids.range_segments"),
-    *("lance_spark.clustering", "lance_spark.primary_key", "lance_spark.written"),
+    *("lance_spark.clustering", "lance_spark.mem_wal", "lance_spark.primary_key", "lance_spark.written"),
 )
 """Properties that have a meaning, besides the options of new tables and columns, and constraints."""
 _OF_NEW_TABLES = [o for o in options_of(WriteOptions).values() if "new table" in o.use]
