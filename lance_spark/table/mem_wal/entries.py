@@ -7,6 +7,7 @@ new writer took over.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.equal_keys import value_numbers
 from lance_spark.arrow.selection import joined
+from lance_spark.buffers.cache import Cache
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
@@ -39,12 +41,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries of the log of one shard, in their order. `fields` are columns of the table; `keys` are the names of its primary key."""
+    """Entries of the log of one shard, in their order. `fields` are columns of the table; `keys` are the names of its primary key.
+
+    `kept` has what was read of them, which never changes, as long as the version of the table is in memory: when the log has grown, only
+    its new entries are read.
+    """
 
     store: Store
     paths: tuple[str, ...]
     fields: Schema
     keys: tuple[str, ...]
+    kept: Cache = dataclasses.field(default_factory=lambda: Cache(0), compare=False, repr=False)
 
     def of(self, fields: Schema) -> Entries:
         """The same entries with other columns."""
@@ -78,10 +85,7 @@ class Entries:
     def _read(self, path: str) -> Entry:
         where = f"{self.store.uri}/{path}"
         try:
-            with pa.ipc.open_stream(self.store.read(path)) as stream:
-                batches, noted = list(stream), stream.schema.metadata or {}
-            for batch in batches:
-                batch.validate(full=True)
+            batches, noted = self.kept.get(("entry", path), lambda: self._stored(path), lambda entry: sum(b.nbytes for b in entry[0]))
         except FileNotFoundError as e:
             raise MissingFileError(f"{where}: this entry of the write-ahead log was removed while the table was read; read it again") from e
         except (pa.ArrowException, OSError) as e:
@@ -90,6 +94,14 @@ class Entries:
             return Entry([self._conformed(batch) for batch in batches if batch.num_columns], generation_of(noted))
         except (pa.ArrowException, CorruptFileError, UnicodeDecodeError) as e:
             raise CorruptFileError(f"{where}: the entry does not have the columns of the table: {e}") from e
+
+    def _stored(self, path: str) -> tuple[list[pa.RecordBatch], dict[bytes, bytes]]:
+        """The rows of an entry as they are in it, and what its schema notes."""
+        with pa.ipc.open_stream(self.store.read(path)) as stream:
+            batches, noted = list(stream), stream.schema.metadata or {}
+        for batch in batches:
+            batch.validate(full=True)
+        return batches, noted
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of an entry with the columns of the table; those that it does not have are null."""

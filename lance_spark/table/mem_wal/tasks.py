@@ -235,7 +235,7 @@ def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogSha
     names = tuple(f.name for f in keys)
     tables = tuple(open_sstable(snapshot, shard, path) for _, path in shard.sstables)
     store = snapshot.store
-    entries = Entries(store, tuple(shard.entry(position) for position in shard.entries), Schema(keys), names)
+    entries = Entries(store, tuple(shard.entry(position) for position in shard.entries), Schema(keys), names, snapshot.locations.kept)
     if not keys:
         return LogShard(shard, tables, entries, None)
     columns = ScanPlan(tuple(quoted([name]) for name in names))

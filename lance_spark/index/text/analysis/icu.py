@@ -86,12 +86,12 @@ def _part(data: np.ndarray, at: int, end: int, alphanumeric: np.ndarray, only_al
 
 
 @kernel
-def _width(first: int) -> int:
+def _width(first: Any) -> int:
     return 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
 
 
 @kernel
-def _point(data: np.ndarray, at: int, stop: int) -> int:
+def _point(data: np.ndarray, at: int, stop: int) -> Any:
     first = np.int64(data[at])
     width = _width(first)
     if width == 1 or at + width > stop:
@@ -103,7 +103,7 @@ def _point(data: np.ndarray, at: int, stop: int) -> int:
 
 
 @kernel
-def _class(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> int:
+def _class(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> Any:
     return np.int64(classes[_point(data, at, stop)])
 
 
@@ -113,7 +113,7 @@ def _is_letter(kind: int) -> bool:
 
 
 @kernel
-def _end_of_word(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> int:
+def _end_of_word(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> Any:
     """The end of a word that does not begin with a character of a dictionary (UAX 29, 4.1.1)."""
     left = _class(data, at, stop, classes)
     after: Any = at + _width(data[at])
@@ -315,7 +315,7 @@ def _first_with(wanted: int, listed: np.ndarray, listed_starts: np.ndarray, low:
 
 
 @kernel
-def _end_of_cluster(data: np.ndarray, at: int, stop: int, clusters: np.ndarray) -> int:
+def _end_of_cluster(data: np.ndarray, at: int, stop: int, clusters: np.ndarray) -> Any:
     """The end of a grapheme cluster of the scripts that dictionaries are for (UAX 29, GB9, GB9a and GB9c)."""
     flags = np.int64(clusters[_point(data, at, stop)])
     after: Any = at + _width(data[at])
