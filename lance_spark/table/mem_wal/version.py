@@ -7,10 +7,11 @@ log are further fragments, of which the indexes of SSTables cover theirs. Scans 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.held_file import HeldFile
@@ -21,10 +22,9 @@ from lance_spark.metadata.row_address import by_fragment
 from lance_spark.schema.schema import quoted
 from lance_spark.table.build.index_coverage import fragments_of
 from lance_spark.table.mem_wal.entries import TOMBSTONE
-from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys
+from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys, are_few, read_once
 from lance_spark.table.mem_wal.tasks import Log, LogShard, LogTable
 from lance_spark.table.scan.plan import ScanPlan, plan_parts, plan_tasks
-from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import LogIndex, LogRows, Snapshot
 
 _ADDRESS = "_rowaddr"
@@ -64,7 +64,7 @@ def _nbytes(snapshot: Snapshot) -> int:
 def _rows(log: Log) -> LogRows:
     snapshot = log.snapshot
     shards = tuple(shard.keys for shard in log.shards if shard.keys is not None)
-    gone = _replaced(plan_tasks(snapshot, _keys_plan(log)), shards, TABLE_RANK) if shards else np.empty(0, np.uint64)
+    gone = _replaced(_of_table(log), shards, TABLE_RANK) if shards else np.empty(0, np.uint64)
     fragments = snapshot.manifest.lazy_fragments.of_ids(np.unique(gone >> np.uint64(32)).tolist())
     masked = tuple(_without(fragments[i], offsets, snapshot) for i, offsets in by_fragment(gone))
     added: list[Fragment] = []
@@ -99,19 +99,26 @@ def _keys_plan(log: Log) -> ScanPlan:
     return ScanPlan((*(quoted([f.name]) for f in log.keys), _ADDRESS))
 
 
-def _replaced(tasks: Sequence[ScanTask], shards: tuple[ShardKeys, ...], rank: int) -> np.ndarray:
-    """The addresses of rows with tombstones, and of those for whose keys the shards have rows above `rank`, ascending."""
-    return np.unique(np.concatenate([np.empty(0, np.uint64), *_each_replaced(tasks, shards, rank)]))
-
-
-def _each_replaced(tasks: Sequence[ScanTask], shards: tuple[ShardKeys, ...], rank: int) -> Iterator[np.ndarray]:
+def _of_table(log: Log) -> Iterator[pa.RecordBatch]:
+    """The keys and addresses of the table's rows."""
+    tasks = plan_tasks(log.snapshot, _keys_plan(log))
+    kept = are_few(tasks)
     for task in tasks:
-        for batch in task.read():
-            gone = all_keys(shards).superseded(batch, rank)
-            if TOMBSTONE in batch.schema.names and rank > TABLE_RANK:
-                gone = np.union1d(gone, np.flatnonzero(batch.column(TOMBSTONE).to_numpy(zero_copy_only=False)))
-            if len(gone):
-                yield batch.column(_ADDRESS).to_numpy()[gone]
+        yield from read_once(task).to_batches() if kept else task.read()
+
+
+def _replaced(batches: Iterable[pa.RecordBatch], shards: tuple[ShardKeys, ...], rank: int) -> np.ndarray:
+    """The addresses of rows with tombstones, and of those for whose keys the shards have rows above `rank`, ascending."""
+    return np.unique(np.concatenate([np.empty(0, np.uint64), *_each_replaced(batches, shards, rank)]))
+
+
+def _each_replaced(batches: Iterable[pa.RecordBatch], shards: tuple[ShardKeys, ...], rank: int) -> Iterator[np.ndarray]:
+    for batch in batches:
+        gone = all_keys(shards).superseded(batch, rank)
+        if TOMBSTONE in batch.schema.names and rank > TABLE_RANK:
+            gone = np.union1d(gone, np.flatnonzero(batch.column(TOMBSTONE).to_numpy(zero_copy_only=False)))
+        if len(gone):
+            yield batch.column(_ADDRESS).to_numpy()[gone]
 
 
 def _without(fragment: Fragment, offsets: np.ndarray, snapshot: Snapshot) -> Fragment:
@@ -128,7 +135,7 @@ def _of_sstable(log: Log, shard: LogShard, table: LogTable, rank: int) -> Iterat
         if table.has_tombstones:
             plan = replace(plan, columns=(*(plan.columns or ()), quoted([TOMBSTONE])))
         places = [replace(part, fragment=_addressed(part.fragment)) for part in table.parts]
-        gone = dict(by_fragment(_replaced([plan_parts(own, plan, places)], (shard.keys,), rank)))
+        gone = dict(by_fragment(_replaced(read_once(plan_parts(own, plan, places)).to_batches(), (shard.keys,), rank)))
     for part in table.parts:
         if any(file.base_id is not None for file in part.fragment.files):
             raise UnsupportedFeatureError(f"{own}: an SSTable with files elsewhere can be scanned, but not searched; merge the log first")

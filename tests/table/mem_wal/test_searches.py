@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -15,7 +16,9 @@ import pytest
 from lance.mem_wal import LsmPointLookupPlanner, ShardSnapshot
 
 from lance_spark import Dataset
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.storage.store import Store
 from lance_spark.table.versions.write_ahead_log import shards_of
 from tests import write_ahead_logs as logs
 
@@ -237,3 +240,53 @@ def test_rows_by_key_are_those_of_pylance(pair: Pair) -> None:
         wanted = planner.plan_lookup(pa.array([key], pa.int64())).to_table()
         own_rows = pair.logged.to_table(filter=f"id = {key}")
         assert found(own_rows) == found(wanted.select(own_rows.column_names)), key
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The bytes that are read of each file, by its address."""
+    found: Counter[str] = Counter()
+    whole, ranges = Store.read, Store.read_ranges
+
+    def read_whole(store: Store, path: str) -> bytes:
+        data = whole(store, path)
+        found[f"{store.uri}/{path}"] += len(data)
+        return data
+
+    def read_ranges(store: Store, path: str, wanted: Sequence[ByteRange]) -> list[Any]:
+        data = ranges(store, path, wanted)
+        found[f"{store.uri}/{path}"] += sum(len(one) for one in data)
+        return data
+
+    monkeypatch.setattr(Store, "read", read_whole)
+    monkeypatch.setattr(Store, "read_ranges", read_ranges)
+    return found
+
+
+@pytest.mark.parametrize("grows_by", ["an entry", "an SSTable"])
+def test_a_search_after_the_log_has_grown_reads_the_keys_of_what_is_new(grows_by: str, tmp_path: Path, read: Counter[str]) -> None:
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(rows([*range(3000)], 0), uri).initialize_mem_wal()
+    with lance.dataset(uri).mem_wal_writer(SHARDS[0]) as writer:
+        writer.put(rows([*range(2000, 4000)], 1))
+    with lance.dataset(uri).mem_wal_writer(SHARDS[1]) as writer:
+        writer.put(rows([*range(5000, 7000)], 1))
+    entries = lance.dataset(uri).mem_wal_writer(SHARDS[0])
+    entries.put(rows([*range(3000, 4500)], 2))
+    table = Dataset.open(uri)
+    search = {"nearest": {"column": "vector", "q": QUERY, "k": 5}}
+    table.to_table(["id"], **search)
+    read.clear()
+    table.to_table(["id"], **search)
+    before, old = read.copy(), [str(file) for file in Path(uri).rglob("*") if file.suffix in (".lance", ".arrow")]
+    if grows_by == "an entry":
+        entries.put(rows([1, 2, 9000], 3))
+    else:
+        with lance.dataset(uri).mem_wal_writer(SHARDS[1]) as writer:
+            writer.put(rows([1, 2, 9000], 3))
+    read.clear()
+    table.to_table(["id"], **search)
+    assert [file for file in old if read[file] > before[file]] == []
+    plain = Dataset.write(f"{uri}.plain", table.to_table())
+    assert found(table.to_table(["id"], **search)) == found(plain.to_table(["id"], **search))
+    entries.close()
