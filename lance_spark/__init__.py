@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lance_spark.lance_table import LanceTable
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+    from lance_spark.spark.catalog.transactions import transaction
     from lance_spark.spark.enable import enable
     from lance_spark.spark.session import catalog, last_change, write
     from lance_spark.table.backfill.function import lance_udf
@@ -33,6 +34,7 @@ __all__ = [
     "lance_udf",
     "last_change",
     "namespace",
+    "transaction",
     "write",
 ]
 
@@ -47,6 +49,7 @@ _LAZY = {
     "lance_udf": "lance_spark.table.backfill.function",
     "last_change": "lance_spark.spark.session",
     "namespace": "lance_spark.namespace.connect",
+    "transaction": "lance_spark.spark.catalog.transactions",
     "write": "lance_spark.spark.session",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -175,6 +176,10 @@ class Namespace(ABC):
             except TableNotFoundError:
                 raise e from None
         return self.store(id)
+
+    def transaction(self) -> AbstractContextManager[Namespace]:
+        """Change several tables at once. Raises UnsupportedFeatureError: only a directory namespace has transactions."""
+        raise UnsupportedFeatureError(f"{self}: only a directory namespace has transactions over several tables")
 
     def namespace_exists(self, id: Id) -> bool:
         """True if there is a namespace with this id."""
