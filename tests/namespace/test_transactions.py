@@ -336,9 +336,12 @@ def test_a_transaction_that_landed_is_known_after_its_version_was_removed(
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), lake.transaction() as both:
+    both = begin(lake)
+    both.open(DEBIT).insert(row(7))
+    with monkeypatch.context() as patch:
         patch.setattr("lance_spark.namespace.transactions.records.landed_in", die)
-        both.open(DEBIT).insert(row(7))
+        with pytest.raises(KeyboardInterrupt):
+            both.commit()
     path = by_path(lake, DEBIT)
     lance.write_dataset(row(20), path, mode="append")
     MEANWHILE["cleanup"](path)
