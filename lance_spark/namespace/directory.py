@@ -6,12 +6,11 @@ listed folders, which are added to `__manifest` as well. Child namespaces exist 
 
 from __future__ import annotations
 
-import contextlib
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,15 +39,12 @@ from lance_spark.namespace.manifest_rows import (
     to_metadata,
 )
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
-from lance_spark.namespace.protocol import Id, Namespace, TableDescription, lost_files, names_of, shown
-from lance_spark.namespace.transactions.records import is_quiet, is_record
+from lance_spark.namespace.protocol import Id, Namespace, NamespaceTransaction, TableDescription, lost_files, names_of, shown
+from lance_spark.namespace.transaction_records import is_quiet, is_record
 from lance_spark.storage.location import locate
 from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.clones import dropping, moving
-
-if TYPE_CHECKING:
-    from lance_spark.namespace.transactions.view import TransactionNamespace
 
 _CHOSEN = re.compile(r"[0-9a-f]{8}_[^/]+")
 """The folder of a table that is not listed. The id at its end is the first one of a table that was renamed."""
@@ -150,39 +146,25 @@ class DirectoryNamespace(Namespace):
         location = self.describe_table(id).location
         if not self.has_manifest or is_quiet(self.root):
             return self.root.at(location)
-        from lance_spark.namespace.transactions.commit import settled  # imports all that changes a table
+        from lance_spark.namespace.transaction_commit import settled  # imports all that changes a table
 
         return settled(self.root, self._folder(location))
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[TransactionNamespace]:
-        """Change several tables at once: other readers of the namespace see all of the changes, or none.
+    def begin_transaction(self) -> NamespaceTransaction:
+        """Begin a transaction. Raises UnsupportedFeatureError for a namespace without `__manifest`, and for a partitioned one."""
+        if not self.has_manifest:
+            raise UnsupportedFeatureError(
+                f"{self}: transactions are recorded in __manifest, which this namespace does not use (manifest_enabled=false)"
+            )
+        from lance_spark.namespace.transaction_commit import begin  # imports all that changes a table
 
-        The tables of the namespace that the block gets are as this transaction sees them. The changes are committed at the end, and
-        rolled back if the block raises an error. See docs/transactions.md. Raises CommitConflictError if another writer has changed
-        the same rows, and UnsupportedFeatureError for a namespace without `__manifest`, and for a partitioned one.
+        return self.seen_by(begin(self.root).id)
 
-        Examples:
-            >>> import lance_spark
-            >>> import pyarrow as pa
-            >>> lake = lance_spark.namespace("/tmp/lake")
-            >>> for name in ("debit", "credit"):
-            ...     _ = lake.write([name], pa.table({"amount": [100]}))
-            >>> with lake.transaction() as both:
-            ...     _ = both.open(["debit"]).update({"amount": "amount - 30"})
-            ...     _ = both.open(["credit"]).update({"amount": "amount + 30"})
-            >>> [lake.open([name]).to_table()["amount"].to_pylist() for name in ("debit", "credit")]
-            [[70], [130]]
-        """
-        from lance_spark.namespace.transactions.view import begin
+    def seen_by(self, transaction: str) -> NamespaceTransaction:
+        """The namespace in an open transaction."""
+        from lance_spark.namespace.transaction_view import TransactionNamespace  # imports all that changes a table
 
-        view = begin(self)
-        try:
-            yield view
-        except BaseException:
-            view.roll_back()
-            raise
-        view.commit()
+        return TransactionNamespace(self, self.root, transaction)
 
     def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
         """Reserve a folder for a table that is written later. Raises NamespaceNotFoundError and TableAlreadyExistsError."""

@@ -13,9 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import InvalidOperationError, InvalidOptionError, UnsupportedFeatureError
-from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.transactions import view
-from lance_spark.namespace.transactions.view import TransactionNamespace
+from lance_spark.namespace.transaction_view import TransactionNamespace
 from lance_spark.spark.catalog_settings import TRANSACTION, Catalog, is_lance_catalog
 from lance_spark.spark.enable import enable
 from lance_spark.spark.stopped import check_running
@@ -82,11 +80,9 @@ def _plugin(spark: SparkSession, name: str) -> Any:
 
 def begin(catalog: Catalog, id: Id = ()) -> str:
     """Begin a transaction, and return its id. Raises UnsupportedFeatureError for another namespace than a directory."""
-    namespace = catalog.namespace
-    if isinstance(namespace, TransactionNamespace) or not isinstance(namespace, DirectoryNamespace):
-        namespace.transaction()
-    assert isinstance(namespace, DirectoryNamespace)
-    return view.begin(namespace).id
+    begun = catalog.namespace.begin_transaction()
+    assert isinstance(begun, TransactionNamespace)
+    return begun.id
 
 
 def commit(catalog: Catalog, id: Id = ()) -> None:

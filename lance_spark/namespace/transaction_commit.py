@@ -28,10 +28,10 @@ from lance_spark.errors import (
     on_refusal,
 )
 from lance_spark.metadata.transaction import PART_OF
+from lance_spark.namespace import transaction_records as records
 from lance_spark.namespace.manifest_rows import PARTITION_SPEC
 from lance_spark.namespace.manifest_table import ManifestTable, change_metadata, open_manifest
-from lance_spark.namespace.transactions import records
-from lance_spark.namespace.transactions.records import LAST, Change, Opened, Record
+from lance_spark.namespace.transaction_records import LAST, Change, Opened, Record
 from lance_spark.storage.store import Store
 from lance_spark.table.branches.merge import merge_branch
 from lance_spark.table.branches.transfer import Transfer
