@@ -229,7 +229,9 @@ class Namespace(ABC):
 
 
 class NamespaceTransaction(Namespace):
-    """A namespace as an open transaction sees and changes it."""
+    """A namespace as the open transaction `id` sees and changes it."""
+
+    id: str
 
     @abstractmethod
     def commit(self) -> None:

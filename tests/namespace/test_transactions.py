@@ -19,6 +19,7 @@ from lance_spark import Dataset
 from lance_spark.errors import CommitConflictError, InvalidOperationError, UnsupportedFeatureError
 from lance_spark.namespace import transaction_commit as committing
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.protocol import Namespace
 from lance_spark.namespace.transaction_records import ABANDONED_S
 from tests.sample import by_turns
 from tests.table.crash import moved
@@ -151,8 +152,7 @@ CASES = [
 def test_a_transaction_leaves_what_its_statements_do_to_a_table(
     first: Callable[[Dataset], object], second: Callable[[Dataset], object], kind: str, tmp_path: Path
 ) -> None:
-    given = {"stable": kind == "stable", "key": kind == "key"}
-    lake, plain = lake_at(str(tmp_path / "lake"), **given), lake_at(str(tmp_path / "plain"), **given)
+    lake, plain = (lake_at(str(tmp_path / name), stable=kind == "stable", key=kind == "key") for name in ("lake", "plain"))
     with lake.transaction() as both:
         for step in (first, second):
             step(both.open(DEBIT))
@@ -200,16 +200,16 @@ def test_what_others_change_meanwhile_is_kept_if_rows_differ(stable: bool, tmp_p
 @pytest.mark.parametrize("theirs", ["row", "compaction", "overwrite", "dropped"])
 def test_a_conflict_fails_the_whole_transaction_by_name(theirs: str, lake: DirectoryNamespace) -> None:
     other = lance.dataset(by_path(lake, CREDIT))
-    change = {
+    changes: dict[str, Callable[[], object]] = {
         "row": lambda: other.update({"amount": "5"}, "id = 1"),
         "compaction": lambda: other.optimize.compact_files(),
         "overwrite": lambda: lance.write_dataset(row(1), other.uri, mode="overwrite"),
         "dropped": lambda: lake.drop_table(CREDIT),
-    }[theirs]
+    }
     both = lake.begin_transaction()
     both.open(DEBIT).update({"amount": "1"}, "id = 1")
     both.open(CREDIT).update({"amount": "2"}, "id = 1")
-    change()
+    changes[theirs]()
     with pytest.raises(CommitConflictError, match="credit"):
         both.commit()
     assert rows(lake.open(DEBIT)) == OLD
@@ -443,9 +443,7 @@ def test_what_a_dead_writer_has_left_open_is_removed_by_a_later_transaction(
         lambda view: view.begin_transaction(),
     ],
 )
-def test_tables_and_namespaces_are_made_and_dropped_outside(
-    change: Callable[[DirectoryNamespace], object], lake: DirectoryNamespace
-) -> None:
+def test_tables_and_namespaces_are_made_and_dropped_outside(change: Callable[[Namespace], object], lake: DirectoryNamespace) -> None:
     with pytest.raises(UnsupportedFeatureError, match="transaction"), lake.transaction() as view:
         change(view)
     assert rows(lake.open(DEBIT)) == OLD

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import InvalidOperationError, InvalidOptionError, UnsupportedFeatureError
-from lance_spark.namespace.transaction_view import TransactionNamespace
+from lance_spark.namespace.protocol import NamespaceTransaction
 from lance_spark.spark.catalog_settings import TRANSACTION, Catalog, is_lance_catalog
 from lance_spark.spark.enable import enable
 from lance_spark.spark.stopped import check_running
@@ -80,9 +80,7 @@ def _plugin(spark: SparkSession, name: str) -> Any:
 
 def begin(catalog: Catalog, id: Id = ()) -> str:
     """Begin a transaction, and return its id. Raises UnsupportedFeatureError for another namespace than a directory."""
-    begun = catalog.namespace.begin_transaction()
-    assert isinstance(begun, TransactionNamespace)
-    return begun.id
+    return catalog.namespace.begin_transaction().id
 
 
 def commit(catalog: Catalog, id: Id = ()) -> None:
@@ -99,9 +97,9 @@ def roll_back(catalog: Catalog, id: Id = ()) -> None:
         opened.roll_back()
 
 
-def _opened(catalog: Catalog, verb: str) -> TransactionNamespace:
+def _opened(catalog: Catalog, verb: str) -> NamespaceTransaction:
     if TRANSACTION not in catalog.settings:
         raise InvalidOperationError(f"{verb}: the catalog has no open transaction; write BEGIN TRANSACTION first")
     namespace = catalog.namespace
-    assert isinstance(namespace, TransactionNamespace)
+    assert isinstance(namespace, NamespaceTransaction)
     return namespace

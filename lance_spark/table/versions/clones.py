@@ -280,7 +280,7 @@ def _names_files_of(root: Store, clone: CloneRecord) -> bool:
             version = find_version(user, number)
             if version is None:
                 continue
-            bases = {base.id for base in version.manifest.base_paths if version.locations.store_of(base).uri == branch}
+            bases: set[int | None] = {base.id for base in version.manifest.base_paths if version.locations.store_of(base).uri == branch}
             named = NamedFiles()
             named.add(version.manifest, bases)
             if named.keys:
