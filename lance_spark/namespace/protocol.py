@@ -19,6 +19,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    logged,
 )
 from lance_spark.storage.location import can_be_path
 from lance_spark.storage.secrets import shown as shown_uri
@@ -207,7 +208,8 @@ class Namespace(ABC):
         try:
             yield begun
         except BaseException:
-            begun.roll_back()
+            with logged(f"{self}: rolling back the transaction {begun.id}"):
+                begun.roll_back()
             raise
         begun.commit()
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from lance_spark.errors import (
     CommitConflictError,
+    InvalidOperationError,
     RefConflictError,
     SchemaMismatchError,
     StorageError,
@@ -61,11 +62,8 @@ def begin(root: Store) -> Opened:
             "write to the namespace itself (lance_spark.PartitionedNamespace)"
         )
     for id in records.abandoned(root):
-        with logged(f"{root.uri}: removing the abandoned transaction {id}"):
+        with logged(f"{root.uri}: removing the abandoned transaction {id}"), contextlib.suppress(InvalidOperationError):
             roll_back(root, id)
-    for record in records.records(table):
-        if not record.finished:
-            finish(root, record)
     return records.begin(root, records.last_number(table))
 
 
@@ -98,14 +96,15 @@ def _seen(root: Store, folder: str, sees: int) -> Snapshot:
     """The version of a table with the changes of the transactions up to a number, and of no later ones."""
     settled(root, folder)
     latest = open_snapshot(_table(root, folder))
-    found = records.records(open_manifest(root))
-    if found and found[0].number > sees + 1:
+    table = open_manifest(root)
+    found = [record for record in records.records(table) if record.number > sees]
+    if len(found) < records.last_number(table) - sees:
         raise CommitConflictError(
-            f"{root.uri}: {found[-1].number - sees} transactions were committed since this one began, and {folder} as it was "
-            "then is not known any more; run the transaction again",
+            f"{root.uri}: {records.last_number(table) - sees} transactions were committed since this one began, and {folder} as it "
+            "was then is not known any more; run the transaction again",
             retryable=True,
         )
-    later = [change for record in found if record.number > sees and (change := record.of(folder))]
+    later = [change for record in found if (change := record.of(folder))]
     landed = later[0].landed if later else None
     if landed is None or landed > latest.version:
         return latest
@@ -160,7 +159,7 @@ def _recorded(root: Store, opened: Opened) -> Record | None:
             made.append(known)
             return None
         for other in records.records(table):
-            if not other.finished:
+            if not other.finished and any(other.of(folder) for folder in transfers):
                 finish(root, other)
         records.open_transaction(root, opened.id)
         for own in transfers.values():
@@ -273,6 +272,9 @@ def _merged(fork: Snapshot, change: Change, record: Record, conflict: CommitConf
 def roll_back(root: Store, id: str) -> None:
     """Remove what an open transaction has changed. Raises InvalidOperationError if it is over."""
     records.open_transaction(root, id)
+    record = _record_of(open_manifest(root), id)
+    if record is not None and not record.finished:
+        raise InvalidOperationError(f"{root.uri}: the transaction {id} is committed, and its tables are about to get its changes")
     _clear(root, id)
 
 

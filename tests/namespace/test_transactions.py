@@ -13,6 +13,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from lance.namespace import CreateNamespaceRequest
 
 import lance_spark
 from lance_spark import Dataset
@@ -312,6 +313,52 @@ def test_a_reader_finishes_a_transaction_whose_writer_died_and_keeps_what_pylanc
     assert is_clean(lake)
 
 
+def test_the_record_of_a_transaction_outlives_what_pylance_does_to_the_namespace(
+    dying: Callable[[], None], lake: DirectoryNamespace
+) -> None:
+    interrupted(lake, dying)
+    theirs = lance.namespace.DirectoryNamespace(root=lake.root.uri)
+    theirs.create_namespace(CreateNamespaceRequest(id=["theirs"]))
+    lake.create_namespace(["ours"])
+    assert lake.list_namespaces() == ["ours", "shop", "theirs"]
+    assert not lake.describe_namespace()
+    assert rows(lake.open(DEBIT)) == with_one(with_one(OLD, 1, 70), 7, 0)
+    assert is_clean(lake)
+
+
+def test_a_committed_transaction_is_not_rolled_back(dying: Callable[[], None], lake: DirectoryNamespace) -> None:
+    both = lake.begin_transaction()
+    both.open(DEBIT).insert(row(7))
+    with pytest.raises(KeyboardInterrupt):
+        both.commit()
+    dying()
+    with pytest.raises(InvalidOperationError, match="is committed"):
+        both.roll_back()
+    both.commit()
+    assert rows(lake.open(DEBIT)) == with_one(OLD, 7, 0)
+    assert is_clean(lake)
+
+
+@pytest.mark.slow
+def test_two_processes_commit_transactions_of_the_same_rows(tmp_path: Path) -> None:
+    root = str(tmp_path / "lake")
+    lake = lake_at(root, credit=["credit"], stable=True)
+    text = (
+        "import contextlib\nfrom lance_spark.errors import CommitConflictError\nfrom tests.table.crash import moved\nlanded = 0\n"
+        f"while landed < 3:\n  with contextlib.suppress(CommitConflictError):\n    moved({root!r})\n    landed += 1"
+    )
+    process = subprocess.Popen([sys.executable, "-c", text], cwd=Path(__file__).parents[2])
+    landed = 0
+    while landed < 3 or process.poll() is None:
+        with contextlib.suppress(CommitConflictError):
+            moved(root)
+            landed += 1
+    assert process.returncode == 0
+    assert (1, 100 - 30 * (3 + landed)) in rows(lake.open(["debit"]))
+    assert (1, 100 + 30 * (3 + landed)) in rows(lake.open(["credit"]))
+    assert len(rows(lake.open(["debit"]))) == 6 + 3 + landed
+
+
 @pytest.mark.parametrize("kind", ["stable", "key"])
 def test_a_row_that_was_changed_by_path_right_after_the_commit_stays_as_it_is(kind: str, dying: Callable[[], None], tmp_path: Path) -> None:
     lake = lake_at(str(tmp_path / "lake"), stable=kind == "stable", key=kind == "key")
@@ -372,7 +419,7 @@ def test_readers_see_all_of_a_transaction_or_nothing_while_others_commit(tmp_pat
         thread.start()
     append()
     try:
-        for _ in range(12):
+        for _ in range(6):
             with lake.transaction() as seen:
                 debit, credit = rows(seen.open(DEBIT)), rows(seen.open(CREDIT))
             assert sum(r[1] for r in debit) + sum(r[1] for r in credit) == 1200, (debit, credit)

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from lance_spark.errors import InvalidOperationError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOperationError, InvalidOptionError, UnsupportedFeatureError, logged
 from lance_spark.namespace.protocol import NamespaceTransaction
 from lance_spark.spark.catalog_settings import TRANSACTION, Catalog, is_lance_catalog
 from lance_spark.spark.enable import enable
@@ -51,7 +51,8 @@ def transaction(spark: SparkSession, catalog: str = "lance") -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _end(spark, plugin, roll_back)
+        with logged(f"rolling back the transaction of the catalog {catalog}"):
+            _end(spark, plugin, roll_back)
         raise
     _end(spark, plugin, commit)
 
