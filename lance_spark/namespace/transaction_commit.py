@@ -19,6 +19,7 @@ from dataclasses import replace
 from lance_spark.errors import (
     CommitConflictError,
     InvalidOperationError,
+    LanceError,
     RefConflictError,
     SchemaMismatchError,
     StorageError,
@@ -104,11 +105,17 @@ def _seen(root: Store, folder: str, sees: int) -> Snapshot:
             "was then is not known any more; run the transaction again",
             retryable=True,
         )
-    later = [change for record in found if (change := record.of(folder))]
-    landed = later[0].landed if later else None
-    if landed is None or landed > latest.version:
+    later = next((record for record in found if record.of(folder) is not None), None)
+    if later is None:
         return latest
-    return reopened(latest, landed - 1)
+    if not later.finished:  # committed after the table was settled
+        return _seen(root, folder, sees)
+    change = later.of(folder)
+    if change is None or change.landed is None:
+        raise CommitConflictError(
+            f"{root.uri}: {folder} as it was when this transaction began was removed; run the transaction again", retryable=True
+        )
+    return latest if change.landed > latest.version else reopened(latest, change.landed - 1)
 
 
 def settled(root: Store, folder: str) -> Store:
@@ -214,11 +221,11 @@ def finish(root: Store, record: Record) -> None:
     try:
         for change in record.changes:
             landed[change.folder] = _land(root, record, change)
-    except VersionNotFoundError:
+    except LanceError:
         now = _record_of(open_manifest(root), record.id)
         if now is not None and not now.finished:
             raise
-        return  # another reader or writer was first
+        return  # another reader or writer was first, and has removed the branches
 
     def mark(table: ManifestTable) -> Mapping[str, str | None] | None:
         now = _record_of(table, record.id)

@@ -209,6 +209,7 @@ def test_a_conflict_fails_the_whole_transaction_by_name(theirs: str, lake: Direc
     }
     both = lake.begin_transaction()
     both.open(DEBIT).update({"amount": "1"}, "id = 1")
+    both.open(DEBIT).update({"amount": "1"}, "id > 3")
     both.open(CREDIT).update({"amount": "2"}, "id = 1")
     changes[theirs]()
     with pytest.raises(CommitConflictError, match="credit"):
@@ -216,6 +217,7 @@ def test_a_conflict_fails_the_whole_transaction_by_name(theirs: str, lake: Direc
     assert rows(lake.open(DEBIT)) == OLD
     assert lake.open(DEBIT).version == 1
     assert not lake.open(DEBIT).branches.list()
+    assert not lake.open(DEBIT).verify().orphans
     assert not lake.root.names("__transactions")
 
 

@@ -19,6 +19,7 @@ from lance_spark.metadata.branch_merges import MERGE
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import united
+from lance_spark.metadata.locations import DATA
 from lance_spark.metadata.operations import (
     REWRITE_ROWS,
     Append,
@@ -120,8 +121,16 @@ class Transfer:
         return {id: np.setdiff1d(rows, read_deletions(before[id], self.fork.locations)) for id, rows in now.items()}
 
     def undo(self) -> None:
-        """Delete the files that were made for a commit which does not take place. Best effort."""
-        discard(self.fork.store, _updated(self._transaction.operation))
+        """Delete the files that were made for a commit which does not take place. Best effort; a cleanup removes others."""
+        if "_transaction" not in vars(self):
+            return
+        operation = self._transaction.operation
+        discard(self.fork.store, _updated(operation))
+        known = {file.path for fragment in self.fork.manifest.fragments for file in fragment.files}
+        added = operation.fragments if isinstance(operation, Append) else operation.new_fragments if isinstance(operation, Update) else ()
+        for file in (file for fragment in added for file in fragment.files):
+            if file.base_id is None and file.path not in known:
+                self.fork.store.delete(f"{DATA}/{file.path}")
 
     def done(self, current: Snapshot) -> Snapshot | None:
         """The version with the changes, if they were committed."""
