@@ -22,6 +22,8 @@ STORAGE = "storage."
 _HEADERS = ("header.", "headers.")
 _CLASS = re.compile(r"[a-z_]\w*(\.\w+)*\.[A-Z]\w*")
 _DIRECTORY_PROPERTIES = ("root", "manifest_enabled", "dir_listing_enabled", "dir_listing_to_manifest_migration_enabled")
+TRANSACTION = "transaction"
+"""The property of a directory namespace with the id of an open transaction, as which its tables are then seen and changed."""
 _WITHOUT_EFFECT = ("inline_optimization_enabled", "commit_retries", "ops_metrics_enabled")
 """Properties of pylance's directory namespace that do not change results."""
 
@@ -103,12 +105,14 @@ def _check(properties: Mapping[str, str], kind: str, known: Sequence[str]) -> No
         raise InvalidOptionError(f"a {kind} namespace needs the property {known[0]!r}")
 
 
-def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> DirectoryNamespace:
-    _check({name: value for name, value in properties.items() if name not in _WITHOUT_EFFECT}, "directory", _DIRECTORY_PROPERTIES)
+def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> Namespace:
+    given = {name: value for name, value in properties.items() if name not in (*_WITHOUT_EFFECT, TRANSACTION)}
+    _check(given, "directory", _DIRECTORY_PROPERTIES)
     flags = [_flag(properties, name, default) for name, default in zip(_DIRECTORY_PROPERTIES[1:], (True, True, False))]
     if not flags[0] and not flags[1]:
         raise InvalidOptionError("manifest_enabled and dir_listing_enabled are both false; enable at least one of them")
-    return DirectoryNamespace(Store(properties["root"], storage_options), flags[0], flags[1], flags[2] and flags[0])
+    found = DirectoryNamespace(Store(properties["root"], storage_options), flags[0], flags[1], flags[2] and flags[0])
+    return found.seen_by(properties[TRANSACTION]) if TRANSACTION in properties else found
 
 
 def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:

@@ -6,7 +6,8 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
@@ -23,6 +24,8 @@ _BRANCH, _TAG = "branch_", "tag_"
 _REFERENCE = re.compile(r"(.+?)(?:__branch__(?P<branch>.+)|__tag__(?P<tag>.+)|@v(?P<version>[0-9]+))")
 """Names of the JVM connector for branches and tags, and those of Delta Lake for versions."""
 _SINGLE_LEVEL, _DEFAULT = "single_level_ns", "default"
+TRANSACTION = "transaction"
+"""The setting with the id of the transaction that is open in the session."""
 _SHOWN = ("root", "namespace", "impl", _SINGLE_LEVEL)
 
 
@@ -58,6 +61,11 @@ class Catalog:
             )
         properties = {NAMESPACE + key: value for key, value in given.items()}
         return {**self.storage, **properties, "namespace": place, "table": json.dumps(list(id))}
+
+    @property
+    def outside(self) -> Catalog:
+        """The catalog as it is outside of its open transaction."""
+        return replace(self, settings={key: value for key, value in self.settings.items() if key != TRANSACTION})
 
     @property
     def configured(self) -> dict[str, str]:
@@ -130,3 +138,10 @@ def reference_of(id: Sequence[str]) -> tuple[Sequence[str], dict[str, str]] | No
     if found is None:
         return None
     return (*id[:-1], found[1]), {key: value for key, value in found.groupdict().items() if value is not None}
+
+
+def is_lance_catalog(cls: Any) -> bool:
+    """Whether a Java class is the catalog of lance tables or extends it, as the catalog with changes does."""
+    while cls is not None and cls.getName() != "lancespark.catalog.NamespaceCatalog":
+        cls = cls.getSuperclass()
+    return cls is not None

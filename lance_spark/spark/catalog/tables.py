@@ -36,7 +36,7 @@ from lance_spark.spark.catalog.definition import (
     options_of_each_write,
     shown_properties,
 )
-from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
+from lance_spark.spark.catalog_settings import TRANSACTION, Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.columns.field_metadata import printable
 from lance_spark.spark.columns.projection import with_parameters
 from lance_spark.spark.columns.types import of_json, stored, to_spark
@@ -210,18 +210,22 @@ def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDa
 
 def _found(catalog: Catalog, id: Id, travel: Mapping[str, str]) -> LanceDataSource:
     branch, reference = branch_of(id), reference_of(id)
+    # The numbers and tags of versions are those of the table, which a transaction does not change.
+    versions = catalog.outside
     if is_path(id[:-1]):
         if branch is None and reference is None:
             raise TableNotFoundError(f"there is no table {shown(id)}")
     else:
         try:
-            return _opened({**catalog.source_options(id), **travel})
+            return _opened({**(versions if travel else catalog).source_options(id), **travel})
         except TableNotFoundError:
             if branch is None and reference is None:
                 raise
     if reference is not None:
-        return _opened({**catalog.source_options(reference[0]), **travel, **reference[1]})
+        return _opened({**versions.source_options(reference[0]), **travel, **reference[1]})
     assert branch is not None
+    if TRANSACTION in catalog.settings:
+        raise UnsupportedFeatureError(f"{shown(id)} is a branch, which a transaction does not contain; COMMIT or ROLLBACK first")
     return _opened({**catalog.source_options(branch[0]), **travel, "branch": branch[1]})
 
 

@@ -46,7 +46,7 @@ from lance_spark.metadata.operations import (
     UpdateConfig,
     UpdateMap,
 )
-from lance_spark.metadata.transaction import Transaction
+from lance_spark.metadata.transaction import Transaction, with_part
 from lance_spark.schema.primary_key import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, row_ids_and_versions
@@ -100,7 +100,7 @@ def build(
     new = replace(
         new,
         numbered=following(known, at, new.version, transaction.properties),
-        config=with_record(new.config, transaction.properties, new.version, next_row_id),
+        config=with_part(with_record(new.config, transaction.properties, new.version, next_row_id), transaction.properties),
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,

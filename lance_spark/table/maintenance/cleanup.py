@@ -51,7 +51,7 @@ from lance_spark.table.maintenance.files_at_bases import FileAtBase, FilesAtBase
 from lance_spark.table.maintenance.log_cleanup import LogCleanup, OldParts
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.clones import clone_exists, drop_tags_of_gone_clones, is_hold
+from lance_spark.table.versions.clones import drop_tags_of_gone_clones, is_hold, is_needed
 from lance_spark.table.versions.consumers import has_expired, is_consumer
 from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -338,7 +338,7 @@ class _Cleanup:
         named = {*tags.values(), *old, *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
         named |= {t.version for t in refs.tags(root).values() if t.branch == own and t.name.startswith(MERGED_TAG)}
         clones = (c for c in refs.clones(root) if c.branch == own)
-        return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
+        return named | {c.version for c in clones if is_needed(root, c, self._snapshot.allow_other_stores)}
 
     def _put_back_named(self) -> set[int]:
         """Put back the removed manifests that are referenced now. Returns all referenced versions."""

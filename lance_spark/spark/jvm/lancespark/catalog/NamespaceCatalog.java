@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Features;
 import lancespark.core.OfLanceTables;
+import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import org.apache.spark.sql.connector.catalog.*;
@@ -19,6 +20,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, OfLanceTables {
   private String name;
   public CatalogPython python;
+  /** The names of the tables that were loaded, of which Spark may have cached rows. */
+  private final Set used = Collections.synchronizedSet(new HashSet());
 
   public NamespaceCatalog() {}
 
@@ -40,6 +43,38 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
 
   /** The settings of the catalog, for lance_spark.verbs.target. */
   public Map settings() { return python.settings; }
+
+  /** The id of the session's open transaction in this catalog; null if there is none. */
+  public String transaction() { return (String) python.settings.get(Names.TRANSACTION); }
+
+  /** From now on, the tables are those of the transaction with an id; null ends it. Spark drops what it has cached of them. */
+  public void enter(String transaction) throws Exception {
+    python = python.in(transaction);
+    org.apache.spark.sql.classic.SparkSession session = Session.active();
+    if (session.sharedState().cacheManager().isEmpty()) return;
+    Object[] names = used.toArray();
+    for (int i = 0; i < names.length; i++) {
+      try {
+        session.catalog().refreshTable((String) names[i]);
+      } catch (Throwable t) {
+        Session.LOG.warn("rows of " + names[i] + " that Spark has cached may be those before the transaction", t);
+      }
+    }
+  }
+
+  /** BEGIN TRANSACTION, COMMIT or ROLLBACK. */
+  public void transaction(String verb) throws Exception {
+    String[] root = new String[0];
+    if (verb.equals("BEGIN")) {
+      enter(python.ask("begin_transaction", Json.object(), root).asText());
+      return;
+    }
+    try {
+      python.ask(verb.equals("COMMIT") ? "commit_transaction" : "roll_back_transaction", Json.object(), root);
+    } finally {
+      enter(null);
+    }
+  }
 
   public Set capabilities() {
     return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
@@ -64,7 +99,17 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   private Table load(Identifier id, ObjectNode arguments) {
     JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
     String fullName = name + "." + id;
+    used.add(quoted(id));
     return loaded.has("metadata") ? NamedTable.inner(loaded, fullName) : new NamedTable(fullName, loaded);
+  }
+
+  private String quoted(Identifier id) {
+    StringBuilder text = new StringBuilder("`").append(name).append('`');
+    for (int i = 0; i <= id.namespace().length; i++) {
+      String part = i < id.namespace().length ? id.namespace()[i] : id.name();
+      text.append(".`").append(part.replace("`", "``")).append('`');
+    }
+    return text.toString();
   }
 
   /** False for a table whose files are gone, so that CREATE TABLE can make it again. */

@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -82,6 +83,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   /** The rows of the statement, which runs now, or the plan of the next parser. */
   public LogicalPlan answer() {
     try {
+      if (statement.isOfTransaction) return ofTransaction();
       if (statement.isNoTable) return ofOthers();
       if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
@@ -118,6 +120,19 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       Platform.throwException(t);
       return null;
     }
+  }
+
+  /** BEGIN TRANSACTION, COMMIT or ROLLBACK in the named catalog, or in the current one. Another extension may know them, too. */
+  private LogicalPlan ofTransaction() throws Throwable {
+    String name = String.join(".", statement.name);
+    CatalogPlugin catalog = name.isEmpty() ? SessionCatalogs.active().currentCatalog() : SessionCatalogs.active().catalog(name);
+    if (catalog instanceof NamespaceCatalog) {
+      ((NamespaceCatalog) catalog).transaction((String) statement.head.get(0));
+      return result(new StructType(), Json.array());
+    }
+    if (name.isEmpty() && !(next instanceof SparkSqlParser)) return handedOver(given);
+    throw new UnsupportedOperationException(String.join(" ", statement.head) + ": the catalog " + catalog.name() + " has no transactions; name one of "
+        + "lance_spark.catalog with a root (" + String.join(" ", statement.head) + " IN lance), or make it the current one (USE lance)");
   }
 
   private static RuntimeException hasNoVersion(Identifier entry) {

@@ -36,6 +36,8 @@ class StatementText {
   boolean isPath = false;
   /** True if the name is that of something that is no lance table, so that the statement is refused. */
   boolean isNoTable = false;
+  /** True for BEGIN TRANSACTION, COMMIT and ROLLBACK, whose name is that of a catalog, or has no parts. */
+  boolean isOfTransaction = false;
   /** The name of an index that comes before the table; empty in most statements. */
   private String index = "";
 
@@ -56,12 +58,14 @@ class StatementText {
     index = "";
     isPath = false;
     isNoTable = false;
+    isOfTransaction = false;
     int at = 0;
     for (int i = 0; i < sentence.length; i++) {
       String part = sentence[i];
       isNoTable = isNoTable || part.equals("<n>");
       if (part.equals("<t>") || part.equals("<n>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
       else if (part.equals("<x>")) at = afterName(at, made);
+      else if (part.equals("<c>")) at = afterCatalog(at);
       else if (part.equals("<i>")) at = afterIndex(at);
       else if (part.equals("..")) at = Math.max(at, count() - (sentence.length - i - 1));
       else if (part.equals("?")) at = token(at) == null ? NONE : at + 1;
@@ -78,6 +82,15 @@ class StatementText {
     rest = afterName(at, name);
     if (rest == NONE && mayBePath) rest = afterPath(at);
     return rest;
+  }
+
+  private int afterCatalog(int at) {
+    head.clear();
+    name.clear();
+    for (int i = 0; i < at; i++) head.add(token(i).upper());
+    isOfTransaction = true;
+    rest = word(at).equals("IN") ? afterName(at + 1, name) : at;
+    return rest != NONE && token(rest) == null ? rest : NONE;
   }
 
   /** Reads a name into its parts. */
