@@ -51,15 +51,6 @@ ACTIONS = (
         metadata_file="string",
     ),
     _without_meaning(
-        "create_changelog_view",
-        "write CREATE TEMPORARY VIEW v AS SELECT * FROM table_changes('t', 1, 2), the rows that versions 1 and 2 changed",
-        changelog_view="string",
-        options=_MAP,
-        identifier_columns=_TEXTS,
-        compute_updates="boolean",
-        net_changes="boolean",
-    ),
-    _without_meaning(
         "rewrite_position_delete_files",
         "deleted rows are left out when their fragments are compacted; write OPTIMIZE t",
         options=_MAP,

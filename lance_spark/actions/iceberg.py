@@ -178,6 +178,10 @@ def _branches_with(snapshot: Snapshot, version: int) -> Iterator[str]:
             yield name
 
 
+def _only_called(snapshot: Snapshot, **given: Any) -> Rows:
+    raise UnsupportedFeatureError("create_changelog_view makes a view of a session: write CALL, or table_changes('t', 1, 2)")
+
+
 def _no_manifests(snapshot: Snapshot, **without_effect: Any) -> Rows:
     _warn("rewrite_manifests", without_effect)
     return [(0, 0)]
@@ -193,6 +197,25 @@ _EXPIRED: Sequence[str] = (
 )
 _MOVED = {"previous_snapshot_id": "bigint", "current_snapshot_id": "bigint"}
 _NO_EFFECT, _LEFT_OUT = "has no effect", "must be left out"
+CHANGELOG_VIEW = Action(
+    "create_changelog_view",
+    "make a temporary view of what versions have changed, as in Iceberg",
+    {"changelog_view": "string"},
+    _only_called,
+    (
+        Parameter("changelog_view", "string", "the name of the view (default: that of the table and _changes)"),
+        Parameter(
+            "options",
+            "map<string,string>",
+            "a map with start-snapshot-id (the version before the first one) and end-snapshot-id, or start-timestamp and end-timestamp",
+        ),
+        Parameter("net_changes", "boolean", _LEFT_OUT),
+        Parameter("compute_updates", "boolean", "whether updates are UPDATE_BEFORE and UPDATE_AFTER, or DELETE and INSERT"),
+        Parameter("identifier_columns", "array<string>", "with them, compute_updates is true by default: rows are known by their ids"),
+    ),
+    command=None,
+    see="Does `table_changes`.",
+)
 ACTIONS = (
     Action(
         "rewrite_data_files",
@@ -306,6 +329,7 @@ ACTIONS = (
         command=None,
         see="Times are milliseconds since 1970. See [history](time-travel.md).",
     ),
+    CHANGELOG_VIEW,
     Action(
         "rewrite_manifests",
         "do nothing: a version has one manifest, which each commit writes as a whole",

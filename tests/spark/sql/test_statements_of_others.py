@@ -98,7 +98,9 @@ REFUSED = {
     "CALL others.system.compute_table_stats(table => '<t>', snapshot_id => 'snap1', columns => array('a'))": "nothing is needed",
     "CALL others.system.compute_partition_stats('<t>')": "nothing is needed",
     "CALL others.system.compute_table_stats('<t>')": "nothing is needed",
-    "CALL others.system.create_changelog_view(table => '<t>')": "write CREATE TEMPORARY VIEW",
+    "CALL others.system.create_changelog_view(table => '<t>', net_changes => true)": "leave out net_changes",
+    "CALL others.system.create_changelog_view(table => '<t>', options => map('start-snapshot-id', '999'))": "no version is after the start",
+    "CALL others.system.create_changelog_view(table => '<t>', options => map('start', '1'))": "its options are: start-snapshot-id",
     "CALL others.system.publish_changes('<t>', 'wap1')": "write CALL fast_forward",
     "CALL others.system.register_table(table => '<t>', metadata_file => '/tmp/x')": "register_table",
     "CALL others.system.rewrite_position_delete_files('<t>')": "write OPTIMIZE t",
@@ -183,6 +185,24 @@ def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tab
     with pytest.raises(SPARK_ERRORS, match="UNRESOLVED_ROUTINE"):
         own.sql("SELECT others.db.missing(1)")
     assert own.sql("SHOW USER FUNCTIONS IN others.db") == []
+
+
+def test_a_changelog_view_shows_what_versions_have_changed(tables: Tables) -> None:
+    using = " USING lance" if tables.catalog == "session" else ""
+    tables.sql(f"CREATE TABLE {{log}}{using} TBLPROPERTIES ('stable_row_ids' = 'true') AS SELECT 1 AS id, 'a' AS name")
+    tables.sql("INSERT INTO {log} VALUES (2, 'b')")
+    tables.sql("UPDATE {log} SET name = 'c' WHERE id = 2")
+    changes = "SELECT id, name, _change_type, _change_ordinal, _commit_snapshot_id FROM log_changes ORDER BY _change_ordinal, 3"
+    options = "options => map('start-snapshot-id', '1', 'end-snapshot-id', '3')"
+    assert tables.sql(f"CALL others.system.create_changelog_view(table => '<log>', {options})") == [("log_changes",)]
+    assert tables.sql(changes) == [(2, "b", "INSERT", 0, 2), (2, "b", "DELETE", 1, 3), (2, "c", "INSERT", 1, 3)]
+    named = f"changelog_view => 'log_changes', identifier_columns => array('id'), {options}"
+    assert tables.sql(f"CALL others.system.create_changelog_view(table => '<log>', {named})") == [("log_changes",)]
+    assert tables.sql(changes) == [(2, "b", "INSERT", 0, 2), (2, "c", "UPDATE_AFTER", 1, 3), (2, "b", "UPDATE_BEFORE", 1, 3)]
+    since = "options => map('end-timestamp', '9999999999999')"
+    tables.sql(f"CALL others.system.create_changelog_view(table => '<log>', {since})")
+    assert tables.sql("SELECT count(*) FROM log_changes WHERE _change_ordinal = 0") == [(1,)]
+    tables.spark.catalog.dropTempView("log_changes")
 
 
 def test_a_snapshot_is_picked_from_the_branch_that_has_it(all_tables: Mapping[str, Tables]) -> None:
