@@ -197,6 +197,7 @@ IN_ICEBERG = {
     "rewrite_position_delete_files": "options where",
     "rewrite_table_path": "source_prefix target_prefix start_version end_version staging_location create_file_list",
     "create_changelog_view": "changelog_view options compute_updates identifier_columns net_changes",
+    "migrate": "properties drop_backup backup_table_name parallelism ignore_missing_files",
     "add_files": "source_table partition_filter check_duplicate_files parallelism",
     "register_table": "metadata_file",
     "snapshot": "source_table location properties parallelism ignore_missing_files",

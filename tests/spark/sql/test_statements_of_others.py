@@ -102,6 +102,7 @@ REFUSED = {
     "CALL others.system.create_changelog_view(table => '<t>', options => map('start-snapshot-id', '999'))": "no version is after the start",
     "CALL others.system.create_changelog_view(table => '<t>', options => map('start', '1'))": "its options are: start-snapshot-id",
     "CALL others.system.publish_changes('<t>', 'wap1')": "write CALL fast_forward",
+    "CALL others.system.migrate('<t>', map('foo', 'bar'))": "is for lance tables of an old storage version",
     "CALL others.system.register_table(table => '<t>', metadata_file => '/tmp/x')": "register_table",
     "CALL others.system.rewrite_position_delete_files('<t>')": "write OPTIMIZE t",
     "CALL others.system.rewrite_table_path(table => '<t>', source_prefix => 'a', target_prefix => 'b')": "may be copied",
