@@ -150,7 +150,7 @@ def test_a_clustered_table_is_optimized_by_clustering_what_is_new(own: Lake) -> 
     own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id, 9 AS x FROM range(3200, 3300)")
     assert LanceTable.forName(own.spark, "lance.ns.t").optimize().executeCompaction().fragments_removed == 2
     assert in_order()
-    assert own.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', sort_order => 'zorder(id)')") == [(1, 1, 0)]
+    assert own.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', sort_order => 'zorder(id)')") == [(1, 1, None, 0, None)]
     assert own.sql("SELECT id FROM lance.ns.t") == [(i,) for i in range(3300)]
     with pytest.raises(SPARK_ERRORS, match="without one; write 'a, b'"):
         own.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', sort_order => 'id DESC')")
@@ -277,8 +277,8 @@ def test_statements_of_iceberg(own: Lake) -> None:
     with pytest.raises(SPARK_ERRORS, match="no tag 'missing'"):
         own.sql("SELECT * FROM lance.ns.t VERSION AS OF 'missing'")
     done = own.spark.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', options => map('target-file-size-bytes', '1000000'))")
-    assert done.columns == ["rewritten_data_files_count", "added_data_files_count", "failed_data_files_count"]
-    assert done.collect() == [(3, 1, 0)]
+    counted = ["rewritten_data_files_count", "added_data_files_count", "failed_data_files_count"]
+    assert done.select(counted).collect() == [(3, 1, 0)]
     latest = own.versions("ns.t")[-1]
     own.sql("ALTER TABLE lance.ns.t CREATE OR REPLACE TAG x")
     assert own.sql("CALL lance.system.rollback_to_snapshot('ns.t', 1)") == [(latest, latest + 1)]

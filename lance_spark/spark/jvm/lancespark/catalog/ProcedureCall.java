@@ -3,6 +3,7 @@ package lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.scan.TaskLoop;
@@ -37,6 +38,7 @@ class ProcedureCall extends TaskLoop {
     request.set("results", results);
     JsonNode answer = python.ask("call", request.deepCopy(), table, table.namespace());
     rows = Json.at(answer, "rows");
+    if (answer.has("sql")) Session.active().sql(Json.at(answer, "sql").asText());
     return rows == null ? tasks(Json.at(answer, "version").asLong()) : null;
   }
 

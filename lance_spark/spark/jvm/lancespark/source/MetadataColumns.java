@@ -14,8 +14,8 @@ public class MetadataColumns {
     new LanceColumn("_fragid", DataTypes.IntegerType, false, "the fragment"),
     new LanceColumn("_row_created_at_version", DataTypes.LongType, true, "the version that inserted the row"),
     new LanceColumn("_row_last_updated_at_version", DataTypes.LongType, true, "the last version that changed the row"),
-    new LanceColumn("_metadata", StructType.fromDDL("file_path STRING NOT NULL, file_name STRING NOT NULL, row_index BIGINT NOT NULL"), false,
-        "the row's data file, and its place in it"),
+    new LanceColumn("_metadata", StructType.fromDDL("file_path STRING NOT NULL, file_name STRING NOT NULL, row_index BIGINT NOT NULL, "
+        + "row_id BIGINT, row_commit_version BIGINT"), false, "the row's data file, its place in it, its id, and the last version that changed it"),
   };
 
   /** The column that an option of reads adds to those of a path; null for other options. */

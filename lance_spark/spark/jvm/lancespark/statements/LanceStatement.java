@@ -85,6 +85,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     try {
       if (statement.isOfTransaction) return ofTransaction();
       if (statement.isNoTable) return ofOthers();
+      if (!statement.made.isEmpty() && Place.isFileOfOthers(statement.name)) return refused();
       if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
       if (place == null) return handedOver(given);
