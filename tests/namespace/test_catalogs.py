@@ -230,6 +230,15 @@ def test_wrong_properties_are_refused(name: str, properties: dict[str, Any], mes
         lance_spark.namespace(name, **properties).list_namespaces()
 
 
+@pytest.mark.parametrize(("word", "meant"), [("hive", "hive"), ("Glue", "glue"), ("iceburg", "iceberg"), ("Unity", "unity")])
+def test_a_misspelt_kind_is_no_new_folder(word: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOptionError, match=rf"did you mean '{meant}\d?'\? For a new folder, write './{word}'"):
+        lance_spark.namespace(word, uri="thrift://host:9083")
+    lance_spark.namespace(f"./{word}").create_namespace(["shop"])
+    assert lance_spark.namespace(word).list_namespaces() == ["shop"], "the folder is there now"
+
+
 @pytest.mark.parametrize("name", ["glue", "hive2", "hive3", "unity", "polaris", "iceberg"])
 def test_a_server_that_is_down_is_not_a_missing_table(name: str) -> None:
     endpoint = "http://127.0.0.1:9"
