@@ -147,7 +147,7 @@ class HadoopFiles:
         with _answers():
             file = self._client.create(path, WriteOptions(overwrite=False, create_parent=True))
         out = _Output(file)
-        with on_failure(lambda: self._discard(path)):
+        with on_failure(lambda: self._discard(path)), on_failure(out.abandon):
             yield cast(BinaryIO, out)
             out.close()
 
@@ -176,10 +176,11 @@ class _Output(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
+        content = bytes(data)  # the client takes other buffers value by value
         with _answers():
-            self._file.write(data)
-        self._size += memoryview(data).nbytes
-        return memoryview(data).nbytes
+            self._file.write(content)
+        self._size += len(content)
+        return len(content)
 
     def tell(self) -> int:
         return self._size
@@ -191,6 +192,10 @@ class _Output(io.RawIOBase):
         super().close()
         with _answers():
             self._file.close()
+
+    def abandon(self) -> None:
+        """Close this object, which is never completed: at its end Python closes it."""
+        super().close()
 
 
 @contextlib.contextmanager

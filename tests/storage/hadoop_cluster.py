@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,20 @@ class Reader:
         """The client fails for bytes beyond the end."""
         assert 0 < size <= len(self._data) - offset
         return self._data[offset : offset + size]
+
+
+class Writer:
+    """A file that is written, as `hdfs_native.FileWriter`."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        assert isinstance(data, bytes), "the client takes other buffers value by value"
+        return self._file.write(data)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class Cluster:
@@ -72,10 +86,10 @@ class Cluster:
     def read(self, path: str) -> Reader:
         return Reader(self._place(path).read_bytes())
 
-    def create(self, path: str, write_options: Any) -> Any:
+    def create(self, path: str, write_options: Any) -> Writer:
         assert write_options.create_parent
         self._place(path).parent.mkdir(parents=True, exist_ok=True)
-        return self._place(path).open("wb" if write_options.overwrite else "xb", buffering=0)
+        return Writer(self._place(path).open("wb" if write_options.overwrite else "xb", buffering=0))
 
     def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
         with self._turn:

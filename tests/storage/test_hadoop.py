@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from inspect import signature
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import hdfs_native
 import pyarrow as pa
@@ -17,7 +17,7 @@ from lance_spark import Dataset
 from lance_spark.errors import StorageError
 from lance_spark.storage import hadoop
 from lance_spark.storage.store import Store
-from tests.storage.hadoop_cluster import Cluster
+from tests.storage.hadoop_cluster import Cluster, Writer
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", None, "c"]})
 
@@ -40,12 +40,12 @@ def test_a_manifest_is_whole_when_it_has_its_name(hadoop_cluster: str, tmp_path:
     create = Cluster.create
 
     class Dying:
-        def __init__(self, file: BinaryIO) -> None:
+        def __init__(self, file: Writer) -> None:
             self.file = file
 
         def write(self, data: bytes) -> int:
-            with self.file as file:
-                file.write(data[: len(data) // 2])
+            self.file.write(data[: len(data) // 2])
+            self.file.close()
             raise KeyboardInterrupt
 
     def dies(self: Cluster, path: str, write_options: Any) -> Any:
