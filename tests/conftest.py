@@ -6,13 +6,16 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from lance_spark.storage.hadoop import hadoop_files
 from lance_spark.table.maintenance import cleanup
 from tests.s3_server import running
 from tests.sample import representatives
 from tests.spark_session import load, spark, uri
+from tests.storage.hadoop_cluster import Cluster
 
 __all__ = ["load", "spark", "uri"]
 
@@ -22,6 +25,19 @@ def s3_server() -> Iterator[str]:
     """The address of an S3 and DynamoDB server with the bucket "tables"."""
     with running() as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+def hadoop_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a cluster with the rules of HDFS, in this process."""
+    import hdfs_native
+
+    (tmp_path / "hadoop").mkdir()
+    cluster = Cluster(tmp_path / "hadoop")
+    monkeypatch.setattr(hdfs_native, "Client", lambda address, settings: cluster)
+    hadoop_files.cache_clear()
+    yield "hdfs://cluster:8020"
+    hadoop_files.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""Real servers of catalogs, each in a process of its own: a Hive metastore of Spark's jars, and an emulator of Unity Catalog from PyPI."""
+"""Real servers of catalogs, each in a process of its own.
+
+They are a Hive metastore of Spark's jars and, from PyPI, an emulator of Unity Catalog and a catalog with Iceberg's protocol.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +59,20 @@ def unity(folder: Path) -> Iterator[str]:
         headers = {"Content-Type": "application/json", "Authorization": "Bearer x"}
         urllib.request.urlopen(urllib.request.Request(f"{endpoint}/api/2.1/unity-catalog/catalogs", body, headers)).close()
         yield endpoint
+
+
+@contextlib.contextmanager
+def iceberg(folder: Path) -> Iterator[tuple[str, str]]:
+    """The address of a catalog with Iceberg's REST protocol, and its token. It has the warehouse "dev", and chooses locations itself."""
+    command = _installed(folder, "lakana[server]==0.20.0", "lakana")
+    data, port = folder / "data", _free_port()
+    data.mkdir(mode=0o700)
+    here = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+    with _running([command, "server", "start", "--local", "--data-dir", str(data), "--port", str(port)], folder, here):
+        _until_open(port)
+        [profiles] = folder.rglob("config.toml")
+        local = tomllib.loads(profiles.read_text())["profiles"]["local"]
+        yield local["url"], local["token"]
 
 
 def _installed(folder: Path, requirement: str, command: str) -> str:
