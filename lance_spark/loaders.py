@@ -16,13 +16,19 @@ import pyarrow as pa
 
 from lance_spark.dataset import Dataset
 from lance_spark.display.arguments import known_arguments
-from lance_spark.errors import InvalidOptionError, check_at_least
+from lance_spark.errors import (
+    InvalidOptionError,
+    LanceError,
+    MissingFileError,
+    VersionNotFoundError,
+    check_at_least,
+)
 from lance_spark.predicate import Filter
 from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.take import RowReader, row_numbers
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
 BLOCK_ROWS = 64
 BLOCK_BYTES = 512 << 10
@@ -33,6 +39,8 @@ WINDOW_BYTES = 16 << 20
 _MAX_BYTES = 16 << 20
 _MAX_ROWS = 1 << 16
 """About the most bytes, and rows, that are read together."""
+
+_KEEP = "Begin an epoch of the latest version; a tag on a version keeps it (dataset.tags.create)"
 
 
 @dataclass(frozen=True)
@@ -268,10 +276,25 @@ class Batches:
         together = 1
         while steps:
             batches = [self.share.samples(self._order, epoch, start, step) for step in steps[:together]]
-            rows = reader.take(self._numbers(np.concatenate(batches)))
+            try:
+                rows = reader.take(self._numbers(np.concatenate(batches)))
+            except LanceError as e:
+                raise self._cleaned_up(e) or e from e
             yield _Group(rows, [len(batch) for batch in batches])
             steps = steps[together:]
             together = self._together(start + steps.start * self.share.step_rows, steps.step, rows.nbytes / max(len(rows), 1))
+
+    def _cleaned_up(self, error: LanceError) -> VersionNotFoundError | None:
+        """The error that says that the version was removed while it was read; None if it is still there."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, MissingFileError):
+            cause = cause.__cause__
+        if cause is None:
+            return None
+        snapshot = self._dataset.snapshot
+        if snapshot.version in list_versions(snapshot.store):
+            return None
+        return VersionNotFoundError(f"a cleanup has removed version {snapshot.version} while it was read: {error}. {_KEEP}")
 
     def _together(self, place: int, workers: int, row_bytes: float) -> int:
         """How many batches to read together from this place of the epoch on: up to the end of a window, if memory allows."""
@@ -324,7 +347,10 @@ class Batches:
             if state[name] != own[name]:
                 raise InvalidOptionError(f"the state was taken with {name}={state[name]!r}, not {own[name]!r}")
         if state["version"] != own["version"]:
-            self._dataset = self._dataset.checkout_version(state["version"])
+            try:
+                self._dataset = self._dataset.checkout_version(state["version"])
+            except VersionNotFoundError as e:
+                raise VersionNotFoundError(f"the state is of a version that a cleanup has removed: {e}. {_KEEP}") from e
             self._find_rows()
         if state["rows"] != self.rows:
             raise InvalidOptionError(
