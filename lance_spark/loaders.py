@@ -267,7 +267,9 @@ class Batches:
     def read(self, epoch: int, start: int, worker: int = 0, workers: int = 1) -> Iterator[pa.Table]:
         """Those of this rank's batches, from a place of an epoch on, that one of several workers reads: every `workers`-th."""
         steps = range(worker, self.share.steps(self.rows, start), workers)
-        for group in prefetch(self._groups(epoch, start, steps), _MAX_BYTES):
+        groups = self._groups(epoch, start, steps)
+        # Several workers read while the loop and each other work; a thread in each would only take their processors.
+        for group in prefetch(groups, _MAX_BYTES) if workers == 1 else groups:
             yield from _divided(group.rows, group.sizes)
 
     def _groups(self, epoch: int, start: int, steps: range) -> Generator[_Group, None, None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from datetime import timedelta
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -176,6 +178,14 @@ def test_an_epoch_whose_version_is_cleaned_up_ends_with_an_error_that_says_so(tm
     assert all(batch.num_rows == 10 for batch in found)
     with pytest.raises(VersionNotFoundError, match=r"removed.*has no version 1; existing versions: 2.*dataset\.tags\.create"):
         Batches(tmp_path / "t", ["data"], shuffle=True).load_state_dict(state)
+
+
+def test_a_script_may_end_in_the_middle_of_an_epoch(table: Dataset) -> None:
+    script = (
+        "import sys; from lance_spark.loaders import Batches; epoch = iter(Batches(sys.argv[1], batch_size=7)); print(len(next(epoch)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, table.uri], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("7\n", "")
 
 
 def test_a_tag_keeps_the_version_of_an_epoch(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Both spend their time in calls that release the GIL: reads, decoding kernels, Ar
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,7 @@ def prefetch(batches: Generator[T, None, None], max_bytes: int = MAX_BYTES) -> G
     Nothing is read before the first batch is requested. Errors of `batches` are raised in order. The thread ends and `batches` is closed
     when this generator ends or is closed, so that no thread is alive if the process forks between two scans.
     """
+    is_exiting = sys.is_finalizing  # at the exit of Python, the names of modules may be gone
     pool = ThreadPoolExecutor(1, thread_name_prefix="lance_spark-ahead")
     waiting: deque[Future[T | None]] = deque([pool.submit(next, batches, None)])
     try:
@@ -39,5 +41,6 @@ def prefetch(batches: Generator[T, None, None], max_bytes: int = MAX_BYTES) -> G
                 waiting.append(pool.submit(next, batches, None))
             yield batch
     finally:
-        pool.shutdown(cancel_futures=True)
+        if not is_exiting():
+            pool.shutdown(cancel_futures=True)
         batches.close()
