@@ -337,7 +337,9 @@ def _mask(count: int, places: np.ndarray, value: bool) -> pa.BooleanArray:
     """`value` at these places, and otherwise the opposite."""
     mask = np.full(count, not value)
     mask[places] = value
-    return pa.array(mask)
+    bits = np.packbits(mask, bitorder="little")
+    # For `pa.array`, pyarrow would import pandas, which takes half a second.
+    return pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)])
 
 
 def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:
