@@ -21,6 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** A table of a NamespaceCatalog, pinned to the version that was loaded. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class NamedTable extends LanceTable {
   /** Options with which Spark has loaded the table. */
   private static final List LOADED = Arrays.asList(Names.LOADED_OPTIONS.toLowerCase(Locale.ROOT).split(" "));

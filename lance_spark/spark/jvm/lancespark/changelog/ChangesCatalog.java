@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog with what Spark 4.2 and newer ask of one. Its tables have changes in Spark's own words, `SELECT * FROM t CHANGES FROM VERSION 3`: the
  * change feed with other options. New tables have constraints, or the columns of another table.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class ChangesCatalog extends NamespaceCatalog {
   /** What Spark says in the context, among the options too. */
   private static final Set IN_CONTEXT = new TreeSet(String.CASE_INSENSITIVE_ORDER);

@@ -25,6 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * It finds the runner by name, because it is not public; SparkInternals lists the names, and the driver looks for them.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 final class PythonTask {
   private static final String EXECUTION = "org.apache.spark.sql.execution.", SOURCES = EXECUTION + "datasources.v2.python.";
   private static final String RUNNER = EXECUTION + "python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1";

@@ -19,6 +19,7 @@ import org.apache.spark.util.CollectionAccumulator;
  * The report of a Python worker on its task: what it has read (lance_spark.spark.workers.metrics). It arrives after the last row, as the update of an
  * accumulator. Each task has one of its own, because the session's does not know this update.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public final class WorkerReport {
   /** The names of the metrics in the order of the report. */
   public static final String[] NAMES = {

@@ -6,6 +6,7 @@ import java.util.*;
 import org.slf4j.LoggerFactory;
 
 /** A part of the planner that a Spark without some of its internals does without. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class Feature {
   final String name;
   /** What features.txt says of it. */

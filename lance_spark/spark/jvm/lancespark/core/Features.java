@@ -14,6 +14,7 @@ import java.util.*;
  * To look at each entry takes a third of the time in which a session is prepared. So the public builds of Spark with which the package was tested
  * are known by their revisions: they lack only the features of newer versions.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class Features {
   /** The versions of Spark that contain everything in the list. */
   public static final String VERSIONS = "4.0, 4.1, 4.2 and 4.3";

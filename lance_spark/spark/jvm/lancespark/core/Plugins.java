@@ -4,6 +4,7 @@ import java.util.*;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** The plugins of the features that this Spark has. They are asked in the order of features.txt. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public final class Plugins {
   private static List all = null;
 

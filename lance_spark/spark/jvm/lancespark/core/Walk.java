@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A walk through a plan from its root to its leaves. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public abstract class Walk {
   /** Returns the replacement of a node, or the node itself. */
   public abstract LogicalPlan changed(LogicalPlan plan) throws Exception;

@@ -18,6 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The table function `lance_scan(path [, filter [, limit]])`. Its arguments are the options of a read; null and absent ones are not given. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class LanceScanFunction implements scala.Function1, Addition {
   static final String NAME = "lance_scan";
   private static final String[] OPTIONS = { "path", "filter", "limit" };

@@ -23,6 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The table functions that search a table, or return its changes. Their first argument, or the one named `table`, is a path or the name of a table or view. What the
  * others mean is known in Python, see lance_spark.spark.options.functions.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class SearchFunction implements scala.Function1 {
   private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
       "lance_changes", "table_changes", "table_changes_by_path", "branch_diff" };

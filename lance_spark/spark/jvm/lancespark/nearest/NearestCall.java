@@ -20,6 +20,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A join by nearness with a lance table, as the function of a generator: it gives the nearest rows for a vector. NearestStages replaces it; Spark
  * cannot evaluate it.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "serial"})
 class NearestCall implements scala.Function1, Serializable {
   /** The columns of the table, and the vectors that are compared, which are the last one. */
   final LogicalPlan rows;

@@ -20,6 +20,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The plan is that of LanceTable.nearestJoin: three functions in Python over Arrow batches, with shuffles between them, or one of a small table
  * (lance_spark.spark.read.nearest_steps, which describes the columns).
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class NearestStages extends Rule {
   static final String NAME = "lance_spark.NearestStages";
 

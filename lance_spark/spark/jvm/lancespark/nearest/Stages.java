@@ -35,6 +35,7 @@ import org.apache.spark.sql.types.*;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The tasks of one join. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Stages {
   /** Of functions over Arrow batches (pyspark.util.PythonEvalType). */
   private static final int IN_ARROW = 207;

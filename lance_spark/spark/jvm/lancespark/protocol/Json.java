@@ -14,6 +14,7 @@ import java.util.*;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** JSON values, their text, and their parts. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public final class Json {
   private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
   private static final ObjectMapper MAPPER = new ObjectMapper();

@@ -15,6 +15,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Makes relations of scans of whole columns to which a condition or an aggregate applies. Spark plans a correlated subquery, with its scans,
  * before it makes a join of it, and then finds conditions on its columns, such as that the keys of the join are not null.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class SubqueryScans extends Walk {
   public LogicalPlan changed(LogicalPlan plan) throws Exception {
     if (!(plan instanceof Filter || plan instanceof Aggregate) || !(plan.children().apply(0) instanceof DataSourceV2ScanRelation)) return plan;

@@ -45,6 +45,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT. It takes Spark's default source for no format where
  * saveAsTable and createTable make a table in a catalog of lance tables, and where DataFrames append to a lance table of the session catalog, or replace it.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES_ALWAYS = "spark.lance.mergeSchema";
 

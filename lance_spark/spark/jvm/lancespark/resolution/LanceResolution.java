@@ -42,6 +42,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The analyzer rule that makes lance tables known to Spark as LanceTable: so it finds the metadata columns, and rewrites row-level commands. It
  * applies to temporary views and DataFrames of paths; tables of catalogs are LanceTables already.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "deprecation"})
 public class LanceResolution extends Rule implements Addition {
   /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
   private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });

@@ -24,6 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The metadata columns that a row-level command names. Spark rewrites a command to a query as soon as its names are known. It may
  * do so before it adds these columns to what the query reads: then they are added here.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class RowColumns {
   /** The key with which Spark marks an attribute as a metadata column. */
   private static final String MARK = "__metadata_col";

@@ -29,6 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A query for delta rows. It lists all columns of the table, although updated rows keep most of their values. Those columns are removed from the
  * query: Spark then does not read them, and the writers take them from the table.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class DeltaRows {
   /** A value of the column __row_operation. */
   private static final int UPDATED = 2;

@@ -36,6 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark rewrites these commands to a query for delta rows, with an operation and a row address in each. Spark's writer of delta rows runs Java
  * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.write.delta.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class RowLevelCommands extends Rule {
   public RowLevelCommands() {}
 

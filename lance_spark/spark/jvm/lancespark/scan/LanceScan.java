@@ -19,6 +19,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A finished scan. It stays on the driver; executors get Spark's own readers of Python sources. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
   private static final Statistics UNKNOWN = new Size(OptionalLong.empty(), OptionalLong.empty());
   private final Source source;

@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.read.request. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class Request {
   /** The option of a relation with conditions that Spark does not push, see ExtraConditions. */
   public static final String CONDITIONS = "lance_spark.conditions";

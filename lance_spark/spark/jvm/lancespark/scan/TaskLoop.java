@@ -13,6 +13,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** A question to Python: if it names tasks, executors run them, and it is asked again with their results, until there is the answer. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public abstract class TaskLoop {
   /** The columns of a table of tasks: the result of each. */
   public static final StructType RESULT = new StructType().add("result", DataTypes.BinaryType, false);

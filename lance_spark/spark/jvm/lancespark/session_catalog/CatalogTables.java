@@ -2,7 +2,6 @@ package lancespark.session_catalog;
 
 import java.util.*;
 import lancespark.catalog.NamedTable;
-import lancespark.core.Features;
 import lancespark.core.HandOver;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
@@ -37,6 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The optimizer rule for statements that create tables of the session catalog, where Spark's plan says something else than what SessionTables must
  * get. Writes of lance rows to any place get their metrics here, too.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class CatalogTables extends Rule {
   static final String SETTING = "storage.";
   private static final String HIDDEN = SETTING + "secret.";

@@ -23,6 +23,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a table in the session catalog. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Entry {
   /** The entry that the statement declares. The table keeps its location unless the statement has one. */
   static CatalogTable of(CatalogTable old, StructType schema, Map properties) {

@@ -22,6 +22,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class SessionEntry {
   /** Properties of an entry that are not those of its table: our note, the time that a Hive metastore notes, and what Spark has in other places, too. */
   private static final List NOT_OF_TABLE = Arrays.asList(new String[] { Names.WRITTEN, "transient_lastDdlTime", TableCatalog.PROP_LOCATION,

@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
  * To register or find a source, Spark first starts a Python process that imports each installed package with a source. This class looks only
  * at what is registered. Where this Spark keeps it elsewhere, nothing is found here, and Spark's own way is taken.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class SessionSource {
   private static final String NAME = "lance";
 

@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class Source {
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;

@@ -8,6 +8,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's description of a write, with the options and the schema of the catalog's table. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class WriteInfo extends RowsInfo {
   private static final List PLACE = Arrays.asList(Names.PLACE_OPTIONS.split(" "));
 

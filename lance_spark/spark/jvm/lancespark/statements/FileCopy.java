@@ -12,6 +12,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.SparkSession;
 
 /** COPY INTO: Spark lists the files and inserts their rows. Which ones the table has already is known in Python, see lance_spark.spark.catalog.copy_into. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class FileCopy {
   private static final int TRIES = 20;
   private final SparkSession session = Session.active();

@@ -41,6 +41,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A statement of a lance table that Spark does not know, such as OPTIMIZE, before it is analysed. Only then it is known whose table it is: the
  * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static final String[] FIGURES = { "num_affected_rows" };
   private static final String[] FIGURES_OF_MERGE = { "num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows" };

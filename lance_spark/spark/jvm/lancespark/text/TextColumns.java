@@ -29,6 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The column is a value like others: whatever Spark's optimizer does with the condition, it remains that of the row and of its table. Spark gives
  * the column to the scan as a condition where it can, and then does not read it. It is in the plan between the table and the call only.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class TextColumns extends Walk {
   /** Nodes that return the columns of their children, maybe beside others. */
   private static final Set PASSING = new HashSet(Arrays.asList(new String[] { "Filter", "SubqueryAlias", "View", "Join", "Sort", "GlobalLimit",

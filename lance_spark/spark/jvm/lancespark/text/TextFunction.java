@@ -17,6 +17,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The functions of full-text search: whether the words of a column satisfy a query. A call becomes one TextCall for each of its columns, which
  * TextColumns replaces. What the arguments mean is known in Python, see lance_spark.predicate.text_match.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class TextFunction implements scala.Function1, Addition {
   private static final String[] NAMES = { Names.MATCH, Names.MATCH_PHRASE, "lance_multi_match" };
   private static final String[] USAGES = { "lance_match(column, words [, options])", "lance_match_phrase(column, words [, slop])",
