@@ -44,9 +44,7 @@ public class ChangesCatalog extends NamespaceCatalog {
   public Table createTableLike(Identifier id, TableInfo info, Table source) {
     Map properties = Constraints.properties(info);
     if (source instanceof NamedTable) {
-      Iterator own = ((NamedTable) source).properties().entrySet().iterator();
-      while (own.hasNext()) {
-        Map.Entry property = (Map.Entry) own.next();
+      for (Map.Entry property : ((NamedTable) source).properties().entrySet()) {
         if (Constraints.isOne((String) property.getKey())) properties.put(property.getKey(), property.getValue());
       }
     }
@@ -70,9 +68,7 @@ public class ChangesCatalog extends NamespaceCatalog {
     Table table = loadTable(id);
     if (!(table instanceof LanceTable)) throw new UnsupportedOperationException(id + " is a table about a table, which has no changes");
     Map options = new HashMap(((LanceTable) table).source(CaseInsensitiveStringMap.empty()).options.asCaseSensitiveMap());
-    Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry option = (Map.Entry) it.next();
+    for (Map.Entry option : given.asCaseSensitiveMap().entrySet()) {
       if (!IN_CONTEXT.contains(option.getKey())) options.put(option.getKey(), option.getValue());
     }
     options.put(Names.CHANGE_FEED, "true");

@@ -79,8 +79,7 @@ public class OrderOfConditions extends Walk {
 
   private static boolean hasPredicateSubquery(TreeNode expression) {
     if (expression instanceof InSubquery || expression instanceof Exists) return true;
-    Iterator children = CollectionConverters.asJava(expression.children()).iterator();
-    while (children.hasNext()) if (hasPredicateSubquery((TreeNode) children.next())) return true;
+    for (Object child : CollectionConverters.asJava(expression.children())) if (hasPredicateSubquery((TreeNode) child)) return true;
     return false;
   }
 

@@ -53,9 +53,7 @@ public final class Plugins {
   private static synchronized List all() {
     if (all != null) return all;
     List found = new ArrayList();
-    Iterator features = Features.all().iterator();
-    while (features.hasNext()) {
-      Feature feature = (Feature) features.next();
+    for (Feature feature : Features.all()) {
       if (feature.plugin != null && feature.isKnown()) found.add(made(feature.plugin));
     }
     return all = found;

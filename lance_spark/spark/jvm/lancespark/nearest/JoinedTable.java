@@ -59,9 +59,7 @@ class JoinedTable {
   }
 
   static boolean isOfLance(LogicalPlan plan) {
-    Iterator leaves = CollectionConverters.asJava(plan.collectLeaves()).iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
+    for (Object leaf : CollectionConverters.asJava(plan.collectLeaves())) {
       if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof LanceTable) return true;
     }
     return false;

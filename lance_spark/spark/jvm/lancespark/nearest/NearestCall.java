@@ -55,9 +55,7 @@ class NearestCall implements scala.Function1, Serializable {
     if (!ranking.deterministic()) throw new Declined(ranking.sql() + " is not deterministic");
     boolean hasQuery = ranking.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
     if (hasQuery || ranking.containsPattern(TreePattern$.MODULE$.OUTER_REFERENCE())) throw new Declined("a query is in " + ranking.sql());
-    Iterator columns = CollectionConverters.asJava(join.left().output()).iterator();
-    while (columns.hasNext()) {
-      Attribute column = (Attribute) columns.next();
+    for (Attribute column : CollectionConverters.asJava(join.left().output())) {
       if (!isCarried(column.dataType())) {
         throw new Declined("the column " + column.name() + " of the left side has the type " + column.dataType().simpleString());
       }

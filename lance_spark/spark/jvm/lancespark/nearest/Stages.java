@@ -185,9 +185,7 @@ class Stages {
   }
 
   private static Attribute column(LogicalPlan rows, String name) {
-    Iterator it = CollectionConverters.asJava(rows.output()).iterator();
-    while (it.hasNext()) {
-      Attribute column = (Attribute) it.next();
+    for (Attribute column : CollectionConverters.asJava(rows.output())) {
       if (column.name().equals(name)) return column;
     }
     throw new IllegalStateException(name);

@@ -183,12 +183,5 @@ public class EarlyNames extends Rule implements Addition {
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }
 
-  /** Does nothing if the session has the rule. */
-  public void addTo(SparkSession session) throws Exception {
-    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
-    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "hintResolutionRules")));
-    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
-    rules.add(this);
-    SparkInternals.set(analyzer, "hintResolutionRules", CollectionConverters.asScala(rules).toSeq());
-  }
+  public void addTo(SparkSession session) throws Exception { Session.addRule(session, "hintResolutionRules", this); }
 }

@@ -54,9 +54,7 @@ public class Request {
   void addConditions(CaseInsensitiveStringMap options) {
     if (!options.containsKey(CONDITIONS)) return;
     try {
-      Iterator conditions = new ObjectMapper().readTree(options.get(CONDITIONS)).iterator();
-      while (conditions.hasNext()) {
-        JsonNode condition = (JsonNode) conditions.next();
+      for (JsonNode condition : new ObjectMapper().readTree(options.get(CONDITIONS))) {
         extra.add(((JsonNode) (Object) condition.get(0)).asText());
         filters.add((JsonNode) (Object) condition.get(1));
       }

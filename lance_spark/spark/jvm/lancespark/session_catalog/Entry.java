@@ -97,9 +97,7 @@ class Entry {
   /** The entry with the note that the table has had a version, which has the properties that are ours from then on: constraints and so on. */
   static CatalogTable written(CatalogTable entry) {
     Map properties = new HashMap();
-    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry property = (Map.Entry) it.next();
+    for (Map.Entry property : CollectionConverters.asJava(entry.properties()).entrySet()) {
       if (!((String) property.getKey()).startsWith("lance_spark.")) properties.put(property.getKey(), property.getValue());
     }
     properties.put(Names.WRITTEN, "true");

@@ -63,9 +63,7 @@ public class SessionEntry {
 
   public static Map options(CatalogTable entry) {
     Map options = new HashMap();
-    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry property = (Map.Entry) it.next();
+    for (Map.Entry property : CollectionConverters.asJava(entry.properties()).entrySet()) {
       if (isOfTable((String) property.getKey(), entry)) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
     }
     if (!entry.comment().isEmpty()) options.put(Names.TABLE_PROPERTY + TableCatalog.PROP_COMMENT, entry.comment().get());

@@ -1,7 +1,6 @@
 package lancespark.source;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;

@@ -53,8 +53,7 @@ class FileCopy {
     DataFrameReader reader = (DataFrameReader) session.read().format("binaryFile").option("recursiveFileLookup", "true");
     Dataset found = (Dataset) reader.load((String[]) paths.toArray(new String[paths.size()])).select("path", new String[0]);
     List all = new ArrayList();
-    Iterator rows = ((Dataset) found).collectAsList().iterator();
-    while (rows.hasNext()) all.add(((Row) rows.next()).getString(0));
+    for (Row row : ((Dataset<Row>) found).collectAsList()) all.add(row.getString(0));
     Collections.sort(all);
     return Json.names((String[]) all.toArray(new String[all.size()]));
   }

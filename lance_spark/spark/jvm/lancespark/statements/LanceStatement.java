@@ -195,9 +195,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static boolean isOfLanceTable(LogicalPlan command) {
     Object target = command.productArity() == 0 ? null : command.productElement(0);
     if (!(target instanceof LogicalPlan)) return false;
-    Iterator leaves = CollectionConverters.asJava(((LogicalPlan) target).collectLeaves()).iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
+    for (Object leaf : CollectionConverters.asJava(((LogicalPlan) target).collectLeaves())) {
       if (leaf instanceof DataSourceV2Relation && LanceTable.scanned(((DataSourceV2Relation) leaf).table()) != null) return true;
     }
     return false;

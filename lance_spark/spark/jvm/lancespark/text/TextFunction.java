@@ -72,8 +72,7 @@ public class TextFunction implements scala.Function1, Addition {
   public void addTo(SparkSession session) {
     FunctionRegistry registry = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().functionRegistry();
     Set there = new HashSet();
-    Iterator it = CollectionConverters.asJava(registry.listFunction()).iterator();
-    while (it.hasNext()) there.add(((FunctionIdentifier) it.next()).funcName());
+    for (FunctionIdentifier known : CollectionConverters.asJava(registry.listFunction())) there.add(known.funcName());
     for (int i = 0; i < NAMES.length; i++) {
       if (!there.contains(NAMES[i])) registry.createOrReplaceTempFunction(NAMES[i], new TextFunction(i), "built-in");
     }
