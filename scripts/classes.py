@@ -20,7 +20,8 @@ import pyspark
 from lance_spark.spark.jvm.classes import DIGEST, digest_of
 from lance_spark.spark.jvm.features import sources
 
-# All warnings but two kinds, which are about Spark's jars: they name jars that are not there (path), and classes of annotations that are not (classfile).
+# All warnings of the sources. Two kinds are about Spark's jars, which name jars that are not there (path), and classes of annotations that
+# are not (classfile).
 LINT = "-Xlint:all,-path,-classfile"
 RELEASE = "17"
 SPARK = Path(pyspark.__file__).parent / "jars"
