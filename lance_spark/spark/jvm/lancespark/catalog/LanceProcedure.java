@@ -19,6 +19,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.actions has their signatures and their code. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   public static final String SYSTEM = "system";
   private static JsonNode signatures = null;

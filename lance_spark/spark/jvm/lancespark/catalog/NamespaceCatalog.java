@@ -19,6 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog of lance tables in a namespace, `lance.ns.t`, or at paths, `lance.`/path``. It is set up by `lance_spark.catalog`, or by
  * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "deprecation"})
 public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog, OfLanceTables {
   private String name;
   public CatalogPython python;

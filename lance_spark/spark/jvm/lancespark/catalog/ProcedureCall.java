@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 
 /** A call of a procedure, see lance_spark.spark.catalog.calls. */
+@SuppressWarnings("unchecked")
 class ProcedureCall extends TaskLoop {
   private final CatalogPython python;
   private final ObjectNode request;

@@ -7,6 +7,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
+@SuppressWarnings("rawtypes")
 public class MetadataColumns {
   private static final MetadataColumn[] ALL = {
     new LanceColumn(Names.ROW_ID, DataTypes.LongType, false, "the row's id"),

@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Where a lance table is: the catalog that reaches it, and what the requests of its procedures say of the table. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Place {
   final NamespaceCatalog catalog;
   final ObjectNode json = Json.object();

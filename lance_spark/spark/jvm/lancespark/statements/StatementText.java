@@ -10,6 +10,7 @@ import lancespark.protocol.Names;
  * The text of a statement, divided into tokens as far as they are asked for. The first word decides about most statements, so that others cost
  * next to nothing.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class StatementText {
   private static final String[][] SENTENCES = new String[Sentences.ALL.length][];
   private static final Set FIRST = new HashSet();
