@@ -14,15 +14,19 @@ def others_slow(cases: Iterable[Any], always: Collection[Any]) -> list[Any]:
     return [case if case in always else pytest.param(*_values(case), marks=pytest.mark.slow) for case in cases]
 
 
-def by_turns(cases: Iterable[Any], turns: int = 3) -> list[Any]:
-    """Each case with each number below `turns`: of the calls at which something happens, it takes every third one, from that number on.
+TURNS = 6
+"""Of the calls at which something may happen, a test takes one of so many at a time."""
+
+
+def by_turns(cases: Iterable[Any]) -> list[Any]:
+    """Each case with each number below `TURNS`: of the calls at which something happens, it takes every sixth one, from that number on.
 
     One number of each case runs always, by turns, so that the cases together take all calls; the others are slow.
     """
     return [
-        pytest.param(*_values(case), turn, marks=[] if turn == number % turns else pytest.mark.slow)
+        pytest.param(*_values(case), turn, marks=[] if turn == number % TURNS else pytest.mark.slow)
         for number, case in enumerate(cases)
-        for turn in range(turns)
+        for turn in range(TURNS)
     ]
 
 
