@@ -99,6 +99,7 @@ def test_constant_items_of_lists_in_null_structs_are_read_back() -> None:
     assert_read_back(pa.table({"s": pa.array(rows, pa.struct([("f", pa.list_(pa.int8()))]))}), (2, 2))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("length", [254, 255, 256, 257, 4096, 9000, 32767, 32768, 32769, 40000])
 @pytest.mark.parametrize("t", [pa.string(), pa.large_binary()], ids=str)

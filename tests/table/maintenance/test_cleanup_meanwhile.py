@@ -118,6 +118,7 @@ def done(change: Callable[[At], object], at: At) -> bool:
     return True
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "side", "turn"), by_turns(CASES))
 def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: str, side: str, turn: int) -> None:
     naming, told = NAMINGS[name], list[bool]()
