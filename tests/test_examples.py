@@ -38,7 +38,7 @@ LONG = {
     ROOT / "docs" / f"{name}.md"
     for name in ("nearest-join", "indexes", "streaming", "from-delta", "from-iceberg", "from-jvm-connector", "command-line", "sql")
 }
-ALWAYS = [ROOT / "README.md", *(page for page in PAGES[::2] if page not in LONG)]
+ALWAYS = [ROOT / "README.md", *(page for page in PAGES[::3] if page not in LONG)]
 
 
 @pytest.mark.parametrize("page", others_slow(PAGES, ALWAYS), ids=lambda page: str(page.relative_to(ROOT)))

@@ -71,7 +71,7 @@ def test_every_flipped_bit_is_an_error_whatever_it_belongs_to(part: str, written
     for table in written:
         path = data_file(table)
         start, stop = parts(path)[part]
-        for bit in rng.sample(range(8 * start, 8 * stop), min(8 * (stop - start), 20)):
+        for bit in rng.sample(range(8 * start, 8 * stop), min(8 * (stop - start), examples(20))):
             with changed(path, bit // 8, flipped(path, bit)):
                 assert table.read() == "error", f"{path}: bit {bit}"
         assert table.read() == "same"

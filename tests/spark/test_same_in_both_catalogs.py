@@ -327,8 +327,8 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     return of
 
 
-SLOW = {"writers": pytest.mark.slow}
-"""Scripts whose session doors have quicker tests of their own, in test_session_doors.py."""
+SLOW = {"changes": pytest.mark.slow, "writers": pytest.mark.slow}
+"""Scripts whose session doors have quicker tests of their own, in test_session_tables.py and test_session_doors.py."""
 STEPS = [pytest.param(script, step, marks=SLOW.get(script, ())) for script, steps in SCRIPTS.items() for step in steps]
 
 

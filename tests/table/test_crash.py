@@ -155,7 +155,7 @@ VERBS = (
     ("name", "stable"),
     others_slow(
         [(name, stable) for i, name in enumerate(VERBS) for stable in (False, True) if FULL or stable == i % 2],
-        [("merge", False), ("add_calculated_columns", True), ("compact", False), ("replace_where", True), ("require_values", False)],
+        [("merge", False), ("add_calculated_columns", True), ("replace_where", True)],
     ),
 )
 def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(
