@@ -15,18 +15,18 @@ def others_slow(cases: Iterable[Any], always: Collection[Any]) -> list[Any]:
 
 
 TURNS = 6
-"""Of the calls at which something may happen, a test takes one of so many at a time."""
+"""Of the calls at which something may happen, a test takes one of so many."""
 
 
-def by_turns(cases: Iterable[Any]) -> list[Any]:
-    """Each case with each number below `TURNS`: of the calls at which something happens, it takes every sixth one, from that number on.
+def by_turns(cases: Iterable[Any], turns: int = TURNS) -> list[Any]:
+    """Each case with each number below `turns`: of the calls at which something happens, it takes one of so many, from that number on.
 
     One number of each case runs always, by turns, so that the cases together take all calls; the others are slow.
     """
     return [
-        pytest.param(*_values(case), turn, marks=[] if turn == number % TURNS else pytest.mark.slow)
+        pytest.param(*_values(case), turn, marks=[] if turn == number % turns else pytest.mark.slow)
         for number, case in enumerate(cases)
-        for turn in range(TURNS)
+        for turn in range(turns)
     ]
 
 
