@@ -110,7 +110,7 @@ def test_strings_around_the_limits_of_layouts_are_read_back(t: pa.DataType, leng
         assert_read_back(pa.table({"plain": maker.array(t, 60), "list": maker.sliced(lists, 60)}), version)
 
 
-@pytest.mark.parametrize("version", [pytest.param(version, marks=pytest.mark.slow) for version in VERSIONS[:-1]] + VERSIONS[-1:])
+@pytest.mark.parametrize("version", [*(pytest.param(version, marks=pytest.mark.slow) for version in VERSIONS[:-1]), *VERSIONS[-1:]])
 def test_columns_of_several_pages_are_read_back(version: tuple[int, int]) -> None:
     count = 400_000
     maker = ArrayMaker(5, 0.1, 2, 60)
