@@ -358,6 +358,7 @@ except lance_spark.errors.UnsupportedFeatureError as e:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "found"), [*((other, f"protocol {other}") for other in OTHERS), (None, "an older lance-spark")])
 def test_a_jar_of_another_version_is_refused(javac: str, tmp_path: Path, number: int | None, found: str) -> None:
     planner = tmp_path / "LancePlanner.java"

@@ -44,6 +44,7 @@ def test_statements_say_that_the_files_are_missing_and_drop_table_removes_the_na
     assert own.files() == set()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "statement",

@@ -16,6 +16,7 @@ from lance_spark import Dataset
 from lance_spark.errors import CorruptFileError, MissingFileError
 from lance_spark.table.commit.copied_files import copied, is_committed, prepared
 from lance_spark.table.versions.copy_lists import FOLDER
+from tests.sample import TURNS, by_turns
 from tests.table.crash import FILES, NEW, loaded
 from tests.table.test_crash import crashed
 
@@ -35,9 +36,9 @@ def count(uri: str) -> int:
     return int(lance.dataset(uri).count_rows())
 
 
-@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("turn", by_turns([()]))
 def test_a_killed_load_is_loaded_once_by_the_next_one(turn: int, table: str, tmp_path: Path) -> None:
-    for uri in crashed("copy_into", table, tmp_path / "killed", 3, turn + 1):
+    for uri in crashed("copy_into", table, tmp_path / "killed", TURNS, turn + 1):
         assert count(uri) in (1, 3)
         assert (count(uri) == 3) == (copied(Dataset.open(uri).snapshot) == set(FILES))
         loaded(uri, FILES)
@@ -46,6 +47,7 @@ def test_a_killed_load_is_loaded_once_by_the_next_one(turn: int, table: str, tmp
 
 LOADER = """
 import sys
+from tests.sample import TURNS, by_turns
 from tests.table.crash import NEW, loaded
 uri, own = sys.argv[1:]
 for i in range(4):

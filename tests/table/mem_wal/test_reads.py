@@ -18,6 +18,7 @@ from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, UnsupportedFeatureError
 from tests import write_ahead_logs as logs
+from tests.sample import others_slow
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def found(table: pa.Table) -> list[str]:
     return sorted(map(str, table.to_pylist()))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", others_slow(range(4), [0, 1]))
 def test_random_writes_of_several_writers_are_read_as_pylance_reads_them(uri: str, seed: int) -> None:
     choice = random.Random(seed)
     shards = {new_shard(): range(start, 40, 2) for start in (0, 1)}

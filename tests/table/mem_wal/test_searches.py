@@ -157,6 +157,7 @@ TEXTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", TEXTS)
 def test_words_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> None:
     query = TEXTS[name]
@@ -170,6 +171,7 @@ def test_words_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> N
         assert own.num_rows
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_filter_changes_no_score(name: str, pair: Pair) -> None:
     query = _of_column(TEXTS[name]) if isinstance(TEXTS[name], dict) else {"match": {"query": TEXTS[name], "column": "text"}}
