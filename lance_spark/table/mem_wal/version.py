@@ -7,7 +7,7 @@ log are further fragments, of which the indexes of SSTables cover theirs. Scans 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np

@@ -85,9 +85,7 @@ class StatementText {
   }
 
   private int afterCatalog(int at) {
-    head.clear();
-    name.clear();
-    for (int i = 0; i < at; i++) head.add(token(i).upper());
+    afterNothing(at);
     isOfTransaction = true;
     rest = word(at).equals("IN") ? afterName(at + 1, name) : at;
     return rest != NONE && token(rest) == null ? rest : NONE;
