@@ -79,8 +79,8 @@ def test_a_property_gives_a_table_the_log_that_the_method_gives(door: str, place
     details, expected = (lance.dataset(each).mem_wal_index_details() for each in (uri, other))
     assert details == expected
     rows = catalogs.spark.createDataFrame([(2, "b")], "id LONG, v STRING")
-    shard = {"shard": "00000000-0000-0000-0000-000000000007"} if value == "true" else {}
-    LanceTable.forPath(catalogs.spark, uri).putRows(rows, **shard)
+    shard = "00000000-0000-0000-0000-000000000007" if value == "true" else None
+    LanceTable.forPath(catalogs.spark, uri).putRows(rows, shard=shard)
     assert sorted(catalogs.sql(f"SELECT * FROM {table}")) == [(1, "a"), (2, "b")]
 
 
