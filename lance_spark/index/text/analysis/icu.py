@@ -61,7 +61,7 @@ def split(
                     part, has_any = _part(data, start, end, alphanumeric, only_alphanumeric)
                     start = part
                     if only_alphanumeric and start < end:
-                        start += _width(data[start])
+                        start = _after(data, start, end)
                     if not has_any:
                         continue
                     if writes:
@@ -81,13 +81,19 @@ def _part(data: np.ndarray, at: int, end: int, alphanumeric: np.ndarray, only_al
             has_any = True
         elif only_alphanumeric:
             break
-        at += _width(data[at])
-    return min(at, end), has_any
+        at = _after(data, at, end)
+    return at, has_any
 
 
 @kernel
 def _width(first: Any) -> int:
     return 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+
+
+@kernel
+def _after(data: np.ndarray, at: Any, stop: Any) -> Any:
+    """Where the character after one begins; bytes that are no UTF-8 are characters of some kind."""
+    return min(at + _width(data[at]), stop)
 
 
 @kernel
@@ -116,7 +122,7 @@ def _is_letter(kind: int) -> bool:
 def _end_of_word(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> Any:
     """The end of a word that does not begin with a character of a dictionary (UAX 29, 4.1.1)."""
     left = _class(data, at, stop, classes)
-    after: Any = at + _width(data[at])
+    after: Any = _after(data, at, stop)
     if left == _CR and after < stop and data[after] == 10:
         return after + 1  # WB3
     if left in (_CR, _LF, _NEWLINE):
@@ -129,9 +135,9 @@ def _end_of_word(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> A
             return after
         if right in (_EXTEND, _ZWJ):  # WB4
             direct = right
-            after += _width(data[after])
+            after = _after(data, after, stop)
             continue
-        following = after + _width(data[after])
+        following = _after(data, after, stop)
         is_pair = left == _REGIONAL and right == _REGIONAL and is_odd  # WB15, WB16
         is_picture = direct == _ZWJ and right in (_PICT, _ALETTER_PICT)  # WB3c
         is_space = direct == _SPACE and right == _SPACE  # WB3d
@@ -139,24 +145,15 @@ def _end_of_word(data: np.ndarray, at: int, stop: int, classes: np.ndarray) -> A
         if is_pair:
             is_odd = False
         elif not (is_picture or is_space or (_belong_together(left, right) and not is_parted)):
-            next_letter = _end_after_middle(data, left, right, following, stop, classes)
-            if next_letter > 0:
-                following = next_letter
-                right = _class(data, _before(data, next_letter), stop, classes)
+            joined = _after_middle(data, left, right, following, stop, classes)
+            if joined > 0:
+                following = _after(data, joined, stop)
+                right = _class(data, joined, stop, classes)
             elif not (left == _HEBREW and right == _SINGLE):  # WB7a
                 return after
         left = direct = right
         after = following
     return stop
-
-
-@kernel
-def _before(data: np.ndarray, end: int) -> int:
-    """The start of the character that ends there."""
-    at = end - 1
-    while data[at] & np.uint8(0xC0) == np.uint8(0x80):
-        at -= 1
-    return at
 
 
 @kernel
@@ -173,8 +170,8 @@ def _belong_together(left: int, right: int) -> bool:
 
 
 @kernel
-def _end_after_middle(data: np.ndarray, left: int, middle: int, at: int, stop: int, classes: np.ndarray) -> int:
-    """The end of the character after one that joins letters or digits on both of its sides (WB6 to WB12); -1 if it does not."""
+def _after_middle(data: np.ndarray, left: int, middle: int, at: Any, stop: int, classes: np.ndarray) -> int:
+    """The place of the character after one that joins letters or digits on both of its sides (WB6 to WB12); -1 if it does not."""
     joins_letters = _is_letter(left) and (middle in (_MID_LETTER, _MID_NUM_LET, _SINGLE))
     joins_hebrew = left == _HEBREW and middle == _DOUBLE
     joins_digits = left == _NUMERIC and (middle in (_MID_NUM, _MID_NUM_LET, _SINGLE))
@@ -182,15 +179,10 @@ def _end_after_middle(data: np.ndarray, left: int, middle: int, at: int, stop: i
         return -1
     while at < stop:
         right = _class(data, at, stop, classes)
-        end = at + _width(data[at])
-        if right in (_EXTEND, _ZWJ):
-            at = end
-            continue
-        if joins_letters and _is_letter(right):
-            return end
-        if joins_hebrew and right == _HEBREW:
-            return end
-        return end if joins_digits and right == _NUMERIC else -1
+        if right not in (_EXTEND, _ZWJ):
+            is_joined = (joins_letters and _is_letter(right)) or (joins_hebrew and right == _HEBREW)
+            return at if is_joined or (joins_digits and right == _NUMERIC) else -1
+        at = _after(data, at, stop)
     return -1
 
 
@@ -213,14 +205,14 @@ def _cut_run(
     """
     end: Any = at
     while end < stop and _class(data, end, stop, classes) == _DICTIONARY:
-        end += _width(data[end])
+        end = _after(data, end, stop)
     count = 0
     first: Any = at
     while first < end:
         language = np.int64(languages[_point(data, first, end)])
         last: Any = first
         while last < end and languages[_point(data, last, end)] == language:
-            last += _width(data[last])
+            last = _after(data, last, end)
         if language == 0:
             ends[count] = last
             count += 1
@@ -259,7 +251,7 @@ def _cut(
         has_prefix = False
         end: Any = -1
         while at < stop and end < 0:
-            width = _width(data[at])
+            width = _after(data, at, stop) - at
             low, high = _narrowed(data, at, width, listed, listed_starts, low, high, depth)
             at += width
             depth += width
@@ -318,7 +310,7 @@ def _first_with(wanted: int, listed: np.ndarray, listed_starts: np.ndarray, low:
 def _end_of_cluster(data: np.ndarray, at: int, stop: int, clusters: np.ndarray) -> Any:
     """The end of a grapheme cluster of the scripts that dictionaries are for (UAX 29, GB9, GB9a and GB9c)."""
     flags = np.int64(clusters[_point(data, at, stop)])
-    after: Any = at + _width(data[at])
+    after: Any = _after(data, at, stop)
     follows_consonant = flags & _CONSONANT != 0
     follows_linker = False
     while after < stop:
@@ -330,5 +322,5 @@ def _end_of_cluster(data: np.ndarray, at: int, stop: int, clusters: np.ndarray) 
             follows_linker = False
         else:
             return after
-        after += _width(data[after])
+        after = _after(data, after, stop)
     return stop

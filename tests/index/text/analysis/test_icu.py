@@ -16,6 +16,7 @@ from lance_spark import Dataset
 from lance_spark.index.text.analysis.analyzer import Analyzer
 from lance_spark.index.text.analysis.icu_tables import Word, tables
 from lance_spark.index.text.analysis.parameters import TextParameters
+from lance_spark.index.text.analysis.spans import spans_of
 from tests.index.text.analysis.texts import TEXTS
 
 BOTH = ("icu", "icu/split")
@@ -113,3 +114,15 @@ def test_indexes_of_both_libraries_find_the_same(tmp_path: Path) -> None:
 
 def scores(found: pa.Table) -> dict[int, float]:
     return dict(zip(found["id"].to_pylist(), found["_score"].to_pylist()))
+
+
+def test_bytes_that_are_no_text_have_tokens_within_them() -> None:
+    draw = random.Random(3)
+    starts = ["ก", "我", "a", "1", ".", "א", "'"]
+    for _ in range(3000):
+        parts = [draw.choice([draw.choice(starts).encode(), bytes([draw.randrange(0x80, 0x100)])]) for _ in range(6)]
+        data = np.frombuffer(b"".join(parts) + b"|", np.uint8)
+        found = spans_of(TextParameters(base_tokenizer="icu"), data, np.array([0, len(data) - 1]))
+        assert found is not None
+        assert np.all(found.starts < found.ends)
+        assert np.all(found.ends < len(data))
