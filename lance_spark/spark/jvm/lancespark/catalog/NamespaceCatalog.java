@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, OfLanceTables {
   private String name;
-  public CatalogPython python;
+  public volatile CatalogPython python;
   /** The names of the tables that were loaded, of which Spark may have cached rows. */
   private final Set used = Collections.synchronizedSet(new HashSet());
 
