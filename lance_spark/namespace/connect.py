@@ -14,7 +14,7 @@ from lance_spark.namespace.catalogs.known import kind_of, open_catalog, refuse_m
 from lance_spark.namespace.client import ClientNamespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.library import Library
-from lance_spark.namespace.protocol import Namespace
+from lance_spark.namespace.protocol import TRANSACTION, Namespace
 from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 
@@ -22,8 +22,6 @@ STORAGE = "storage."
 _HEADERS = ("header.", "headers.")
 _CLASS = re.compile(r"[a-z_]\w*(\.\w+)*\.[A-Z]\w*")
 _DIRECTORY_PROPERTIES = ("root", "manifest_enabled", "dir_listing_enabled", "dir_listing_to_manifest_migration_enabled")
-TRANSACTION = "transaction"
-"""The property of a directory namespace with the id of an open transaction, as which its tables are then seen and changed."""
 _WITHOUT_EFFECT = ("inline_optimization_enabled", "commit_retries", "ops_metrics_enabled")
 """Properties of pylance's directory namespace that do not change results."""
 

@@ -35,6 +35,8 @@ Id: TypeAlias = Sequence[str]
 """The names of an id, starting at the root."""
 DELIMITER = "$"
 """The delimiter between the names of an id in `__manifest` and in REST requests."""
+TRANSACTION = "transaction"
+"""The property of a directory namespace with the id of an open transaction, as which its tables are then seen and changed."""
 
 
 @dataclass(frozen=True)

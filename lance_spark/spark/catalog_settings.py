@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
-from lance_spark.namespace.protocol import Namespace, shown
+from lance_spark.namespace.protocol import TRANSACTION, Namespace, shown
 from lance_spark.spark.again import NEVER, Asked
 from lance_spark.spark.options.given import hidden
 from lance_spark.spark.options.known import is_of_new_table, parse_options
@@ -24,8 +24,6 @@ _BRANCH, _TAG = "branch_", "tag_"
 _REFERENCE = re.compile(r"(.+?)(?:__branch__(?P<branch>.+)|__tag__(?P<tag>.+)|@v(?P<version>[0-9]+))")
 """Names of the JVM connector for branches and tags, and those of Delta Lake for versions."""
 _SINGLE_LEVEL, _DEFAULT = "single_level_ns", "default"
-TRANSACTION = "transaction"
-"""The setting with the id of the transaction that is open in the session."""
 _SHOWN = ("root", "namespace", "impl", _SINGLE_LEVEL)
 
 

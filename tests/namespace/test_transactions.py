@@ -434,18 +434,18 @@ def test_readers_see_all_of_a_transaction_or_nothing_while_others_commit(tmp_pat
     assert is_clean(lake)
 
 
-@pytest.mark.parametrize("turn", by_turns([()], turns=9))
+@pytest.mark.parametrize("turn", by_turns([()], turns=27))
 def test_a_killed_transaction_is_made_or_not_and_pylance_goes_on_meanwhile(turn: int, tmp_path: Path) -> None:
     template = str(tmp_path / "template")
     lake_at(template, credit=["credit"])
-    command = [sys.executable, "-m", "tests.table.crash", "transaction", template, str(tmp_path), "9", str(turn + 1)]
+    command = [sys.executable, "-m", "tests.table.crash", "transaction", template, str(tmp_path), "27", str(turn + 1)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
     number = int(done.stdout)
-    assert 9 * number > 60
+    assert 27 * number > 100
     seen = set()
     for n in range(number + 1):
-        root = str(tmp_path / str(turn + 1 + 9 * n))
+        root = str(tmp_path / str(turn + 1 + 27 * n))
         lake = lance_spark.namespace(root)
         lance.write_dataset(row(20), f"{root}/debit.lance", mode="append")
         debit, credit = rows(lake.open(["debit"])), rows(lake.open(["credit"]))

@@ -26,6 +26,7 @@ from lance_spark import errors
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.metadata.row_columns import RESERVED
+from lance_spark.namespace.protocol import TRANSACTION
 from lance_spark.options.field import options_of
 from lance_spark.predicate.text_match import TEXT_FUNCTIONS
 from lance_spark.spark import protocol
@@ -90,6 +91,7 @@ NAMES = {
     "NO_NAMESPACE": errors.NamespaceNotFoundError.__name__,
     "NAMESPACE_EXISTS": errors.NamespaceAlreadyExistsError.__name__,
     "NAMESPACE_NOT_EMPTY": errors.NamespaceNotEmptyError.__name__,
+    "TRANSACTION": TRANSACTION,
 }
 """The names of Names.java that are not in protocol.py: modules, and what belongs to tables and options."""
 

@@ -26,7 +26,7 @@ from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.namespace.manifest_rows import PARTITION_VALUE
 from lance_spark.namespace.partitioned.described import described
 from lance_spark.namespace.partitioned.root import LEAF
-from lance_spark.namespace.protocol import Namespace, lost_files, shown
+from lance_spark.namespace.protocol import TRANSACTION, Namespace, lost_files, shown
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.catalog.definition import (
     OPTION,
@@ -37,7 +37,7 @@ from lance_spark.spark.catalog.definition import (
     options_of_each_write,
     shown_properties,
 )
-from lance_spark.spark.catalog_settings import TRANSACTION, Catalog, branch_of, is_path, reference_of
+from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.columns.field_metadata import printable
 from lance_spark.spark.columns.projection import with_parameters
 from lance_spark.spark.columns.types import of_json, stored, to_spark

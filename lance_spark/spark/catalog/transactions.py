@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import InvalidOperationError, InvalidOptionError, UnsupportedFeatureError, logged
-from lance_spark.namespace.protocol import NamespaceTransaction
-from lance_spark.spark.catalog_settings import TRANSACTION, Catalog, is_lance_catalog
+from lance_spark.namespace.protocol import TRANSACTION, NamespaceTransaction
+from lance_spark.spark.catalog_settings import Catalog, is_lance_catalog
 from lance_spark.spark.enable import enable
 from lance_spark.spark.stopped import check_running
 

@@ -22,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 @SuppressWarnings({"rawtypes", "unchecked", "cast", "deprecation"})
 public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog, OfLanceTables {
   private String name;
-  public CatalogPython python;
+  public volatile CatalogPython python;
   /** The names of the tables that were loaded, of which Spark may have cached rows. */
   private final Set used = Collections.synchronizedSet(new HashSet());
 
