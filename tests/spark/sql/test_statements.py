@@ -295,7 +295,7 @@ def test_statements_of_iceberg(own: Lake) -> None:
     for wrong, message in {
         "CALL lance.system.add_files(table => 'ns.t', source_table => '`parquet`.`/x`')": "INSERT INTO t SELECT",
         "CALL lance.system.register_table(table => 'ns.new', metadata_file => '/x')": "name the table by its path",
-        "CALL lance.system.create_changelog_view(table => 'ns.t', options => map('start-snapshot-id', '1'))": "table_changes",
+        "CALL lance.system.create_changelog_view(table => 'ns.t', net_changes => true)": "leave out net_changes",
         "CALL lance.system.rewrite_data_files(table => 'ns.t', strategy => 'sort')": "ZORDER BY",
         "CALL lance.system.remove_orphan_files('ns.t', current_timestamp())": "leave out older_than",
         "ALTER TABLE lance.ns.t CREATE TAG y RETAIN 7 DAYS": "leave out RETAIN",

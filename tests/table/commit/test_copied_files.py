@@ -115,9 +115,10 @@ def aged(table: str) -> set[str]:
     return {path.name for path in Path(table, FOLDER).iterdir()}
 
 
-def cleaned(table: str, **policy: bool) -> set[str]:
+def cleaned(table: str, dry_run: bool = False, delete_unverified: bool = False) -> set[str]:
     """The lists that are left after a removal of all old versions."""
-    Dataset.open(table).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False, **policy)
+    opened = Dataset.open(table)
+    opened.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False, dry_run=dry_run, delete_unverified=delete_unverified)
     return {path.name for path in Path(table, FOLDER).iterdir()}
 
 
