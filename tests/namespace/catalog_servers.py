@@ -70,8 +70,7 @@ def iceberg(folder: Path) -> Iterator[tuple[str, str]]:
     here = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
     with _running([command, "server", "start", "--local", "--data-dir", str(data), "--port", str(port)], folder, here):
         _until_open(port)
-        [profiles] = folder.rglob("config.toml")
-        local = tomllib.loads(profiles.read_text())["profiles"]["local"]
+        local = tomllib.loads(_written(folder / "config" / "lakana" / "config.toml"))["profiles"]["local"]
         yield local["url"], local["token"]
 
 
@@ -99,6 +98,15 @@ def _free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
+
+
+def _written(file: Path) -> str:
+    """The text of a file that a server writes."""
+    end = time.monotonic() + _START_S
+    while not file.exists() or not file.read_text():
+        assert time.monotonic() < end, f"{file} is not written"
+        time.sleep(0.1)
+    return file.read_text()
 
 
 def _until_open(port: int) -> None:
