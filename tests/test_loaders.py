@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark import Dataset
+from lance_spark import Dataset, loaders
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, VersionNotFoundError
 from lance_spark.loaders import Batches, Order
 
@@ -165,7 +165,10 @@ def test_rows_that_are_appended_meanwhile_are_in_no_epoch(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["before the first batch", "after the first batch"])
-def test_an_epoch_whose_version_is_cleaned_up_ends_with_an_error_that_says_so(tmp_path: Path, first: int) -> None:
+def test_an_epoch_whose_version_is_cleaned_up_ends_with_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    monkeypatch.setattr(loaders, "_MAX_BYTES", 10_000)  # so that not all is read ahead
     rows = pa.table({"id": range(4000), "data": [random.Random(i).randbytes(300) for i in range(4000)]})
     Dataset.write(tmp_path / "t", rows, max_rows_per_file=1000)
     batches = Batches(tmp_path / "t", ["data"], batch_size=10, shuffle=True, block_rows=1, window_blocks=20)
