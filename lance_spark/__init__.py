@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lance_spark.create_partitioned import create_partitioned_namespace
     from lance_spark.dataset import Dataset
     from lance_spark.lance_table import LanceTable
+    from lance_spark.maintain_all import maintain
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
     from lance_spark.spark.enable import enable
@@ -32,6 +33,7 @@ __all__ = [
     "errors",
     "lance_udf",
     "last_change",
+    "maintain",
     "namespace",
     "write",
 ]
@@ -46,6 +48,7 @@ _LAZY = {
     "enable": "lance_spark.spark.enable",
     "lance_udf": "lance_spark.table.backfill.function",
     "last_change": "lance_spark.spark.session",
+    "maintain": "lance_spark.maintain_all",
     "namespace": "lance_spark.namespace.connect",
     "write": "lance_spark.spark.session",
 }

@@ -196,7 +196,7 @@ def test_commands_have_the_names_and_defaults_of_the_operation(action: Action) -
     assert {name: given.get(name) for name in optional} == optional
 
 
-VOLATILE = {"uuid", "timestamp", "created_at", "updated_at", "lastModified", "location", "path"}
+VOLATILE = {"uuid", "timestamp", "created_at", "updated_at", "lastModified", "location", "path", "milliseconds"}
 
 
 @dataclass(frozen=True)
@@ -416,6 +416,14 @@ CASES = [
         ("--retain-versions", "1"),
         lambda d: d.maintenance_report(retain_versions=1),
         lambda t: t.maintenanceReport(retain_versions=1),
+    ),
+    Case(
+        "maintain",
+        {"retain_versions": 1},
+        ("--retain-versions", "1"),
+        lambda d: d.maintain(retain_versions=1),
+        lambda t: t.maintain(retain_versions=1),
+        "OPTIMIZE t AUTO WITH (retain_versions = 1)",
     ),
 ]
 

@@ -174,7 +174,15 @@ def _same(*names: str) -> list[Column]:
 _CLUSTERED = _same("fragments_removed", "fragments_added", "rows")
 
 
+def _auto(rest: Tokens) -> Call:
+    """OPTIMIZE t AUTO [DRY RUN]."""
+    given = {"dry_run": True} if rest.take("DRY RUN") else {}
+    return Call("maintain", {**_checked("OPTIMIZE AUTO", rest.options(), "maintain"), **given})
+
+
 def _optimize(rest: Tokens) -> Call:
+    if rest.take("AUTO"):
+        return _auto(rest)
     full = rest.take("FULL")
     arguments: dict[str, Any] = {"where": rest.until("ZORDER BY", "WITH (")} if rest.take("WHERE") else {}
     if full or rest.take("ZORDER BY"):
