@@ -376,9 +376,9 @@ def test_a_dropped_clone_releases_the_version_of_its_source(own: Lake, uri: str)
 
 
 def test_constraints_hold_for_writes_of_spark(own: Lake, sql: Sql, uri: str) -> None:
-    own.sql("CREATE TABLE lance.ns.t AS SELECT id, double(id) AS price FROM range(3)")
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, double(id) AS price FROM range(0, 3, 1, 1)")
     own.spark.range(3).selectExpr("id", "double(id) AS price").write.format("lance").mode("append").save(uri)
-    sql("CREATE TABLE planner.t USING lance AS SELECT id, double(id) AS price FROM range(3)")
+    sql("CREATE TABLE planner.t USING lance AS SELECT id, double(id) AS price FROM range(0, 3, 1, 1)")
     for name in ("lance.ns.t", f"lance.`{uri}`", "planner.t"):
         own.sql(f"ALTER TABLE {name} ADD CONSTRAINT paid CHECK (price >= 0 AND (price < 9 OR id IN (1, 2)))")
     for write in (
