@@ -7,7 +7,6 @@ new writer took over.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -40,18 +39,30 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Newest:
+    """The newest rows of the entries at these paths."""
+
+    paths: tuple[str, ...]
+    rows: pa.RecordBatch
+
+
+_NEWEST = Cache(256 << 20)
+"""The newest rows of logs that this process has read: entries do not change, so that only those are read that came since."""
+
+
+@dataclass(frozen=True)
 class Entries:
     """Entries of the log of one shard, in their order. `fields` are columns of the table; `keys` are the names of its primary key.
 
-    `kept` has what was read of them, which never changes, as long as the version of the table is in memory: when the log has grown, only
-    its new entries are read.
+    Their rows stay in memory if the `identity` of the version that is read is given: a table that is made anew at the same place
+    may have other entries of the same names.
     """
 
     store: Store
     paths: tuple[str, ...]
     fields: Schema
     keys: tuple[str, ...]
-    kept: Cache = dataclasses.field(default_factory=lambda: Cache(0), compare=False, repr=False)
+    identity: str = ""
 
     def of(self, fields: Schema) -> Entries:
         """The same entries with other columns."""
@@ -66,12 +77,33 @@ class Entries:
 
         Raises CorruptFileError, which names the entry, and MissingFileError if the log was cleaned up meanwhile.
         """
+        known = self._known()
+        if known.paths == self.paths:
+            return known.rows
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
-            batches = [batch for entry in pool.map(self._read, self.paths) for batch in entry.batches]
+            entries = pool.map(self._read, self.paths[len(known.paths) :])
+            batches = [known.rows, *(batch for entry in entries for batch in entry.batches)]
         rows = pa.Table.from_batches(batches, schema=self._schema)
         if self.keys:
             rows = rows.take(pa.array(last_of_each(rows.select(list(self.keys)))))
-        return pa.RecordBatch.from_arrays([_joined(column) for column in rows.columns], schema=self._schema)
+        newest = pa.RecordBatch.from_arrays([_joined(column) for column in rows.columns], schema=self._schema)
+        if self.identity:
+            _NEWEST.keep(self._place, Newest(self.paths, newest), newest.nbytes)
+        return newest
+
+    def _known(self) -> Newest:
+        """The newest rows of the first entries, as far as this process has read them."""
+        known: Newest | None = _NEWEST.known(self._place) if self.identity else None
+        if known is not None and self.paths[: len(known.paths)] == known.paths:
+            return known
+        nothing = [pa.array([], field.type) for field in self._schema]
+        return Newest((), pa.RecordBatch.from_arrays(nothing, schema=self._schema))
+
+    @property
+    def _place(self) -> tuple[object, ...]:
+        """What tells rows in `_NEWEST` apart, but for the last entry that they are of."""
+        columns = tuple((f.id, f.name, str(f.type)) for f in self.fields.walk())
+        return (self.store.uri, self.identity, self.paths[:1], columns, self.keys)
 
     def rows(self, fields: Schema) -> pa.RecordBatch:
         """The rows of `newest`, with these columns and, of tombstones, nulls in them. For entries whose own fields are those of the key."""
@@ -85,7 +117,10 @@ class Entries:
     def _read(self, path: str) -> Entry:
         where = f"{self.store.uri}/{path}"
         try:
-            batches, noted = self.kept.get(("entry", path), lambda: self._stored(path), lambda entry: sum(b.nbytes for b in entry[0]))
+            with pa.ipc.open_stream(self.store.read(path)) as stream:
+                batches, noted = list(stream), stream.schema.metadata or {}
+            for batch in batches:
+                batch.validate(full=True)
         except FileNotFoundError as e:
             raise MissingFileError(f"{where}: this entry of the write-ahead log was removed while the table was read; read it again") from e
         except (pa.ArrowException, OSError) as e:
@@ -94,14 +129,6 @@ class Entries:
             return Entry([self._conformed(batch) for batch in batches if batch.num_columns], generation_of(noted))
         except (pa.ArrowException, CorruptFileError, UnicodeDecodeError) as e:
             raise CorruptFileError(f"{where}: the entry does not have the columns of the table: {e}") from e
-
-    def _stored(self, path: str) -> tuple[list[pa.RecordBatch], dict[bytes, bytes]]:
-        """The rows of an entry as they are in it, and what its schema notes."""
-        with pa.ipc.open_stream(self.store.read(path)) as stream:
-            batches, noted = list(stream), stream.schema.metadata or {}
-        for batch in batches:
-            batch.validate(full=True)
-        return batches, noted
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of an entry with the columns of the table; those that it does not have are null."""

@@ -1,13 +1,13 @@
 """A version together with its write-ahead log as one table, for what finds rows by their addresses: searches, `take` and samples.
 
 Of the table's fragments, the rows that the log replaces or deletes count as deleted, so that indexes do not return them. The rows of the
-log are further fragments, which no index covers. Scans do not need this, see `mem_wal.tasks`: it takes reading the primary key of the
-whole table before the first row is returned.
+log are further fragments, of which the indexes of SSTables cover theirs. Scans do not need this, see
+`mem_wal.tasks`: it takes reading the primary key of the whole table before the first row is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,11 +20,12 @@ from lance_spark.metadata.fragment import BasePath, Fragment, HeldDeletions, Log
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_address import by_fragment
 from lance_spark.schema.schema import quoted
+from lance_spark.table.build.index_coverage import fragments_of
 from lance_spark.table.mem_wal.entries import TOMBSTONE
 from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys, are_few, read_once
 from lance_spark.table.mem_wal.tasks import Log, LogShard, LogTable
 from lance_spark.table.scan.plan import ScanPlan, plan_parts, plan_tasks
-from lance_spark.table.versions.snapshot import LogRows, Snapshot
+from lance_spark.table.versions.snapshot import LogIndex, LogRows, Snapshot
 
 _ADDRESS = "_rowaddr"
 _FRAGMENT_BYTES = 1 << 10
@@ -68,21 +69,25 @@ def _rows(log: Log) -> LogRows:
     masked = tuple(_without(fragments[i], offsets, snapshot) for i, offsets in by_fragment(gone))
     added: list[Fragment] = []
     folders: list[BasePath] = []
+    indexes: list[LogIndex] = []
     number = _first_free(snapshot.manifest)
     base_id = max((base.id for base in snapshot.manifest.base_paths), default=0) + 1
     for shard in log.shards:
         for rank, table in enumerate(shard.tables, TABLE_RANK + 1):
             folder = BasePath(base_id + len(folders), table.snapshot.store.uri, True)
             folders.append(folder)
+            numbers = {}
             for fragment in _of_sstable(log, shard, table, rank):
                 files = tuple(replace(file, base_id=folder.id) for file in fragment.files)
                 deletion = fragment.deletion
                 place = number + len(added)
                 own = LogFragment(place, files, fragment.physical_rows, deletion, overlays=fragment.overlays, has_addresses=True)
                 added.append(own)
+                numbers[fragment.id] = place
+            indexes += _indexes_of(snapshot, table, numbers, folder)
         if shard.entries.paths and (entries := _of_entries(snapshot, shard, number + len(added))) is not None:
             added.append(entries)
-    return LogRows(masked, tuple(added), tuple(folders), len(gone))
+    return LogRows(masked, tuple(added), tuple(folders), tuple(indexes), len(gone))
 
 
 def _first_free(manifest: Manifest) -> int:
@@ -138,6 +143,20 @@ def _of_sstable(log: Log, shard: LogShard, table: LogTable, rank: int) -> Iterat
         if fragment.deletion is not None and fragment.deletion.num_deleted == fragment.physical_rows:
             continue
         yield fragment
+
+
+def _indexes_of(snapshot: Snapshot, table: LogTable, numbers: Mapping[int, int], folder: BasePath) -> Iterator[LogIndex]:
+    """The segments of an SSTable that searches of the version ask: those of indexes that the version has.
+
+    `numbers` are the ids of the fragments in the version, by their ids in the SSTable.
+    """
+    own = table.snapshot.manifest
+    known = {(index.name, index.fields, index.details_type) for index in snapshot.manifest.indexes}
+    for index in () if own.has_stable_row_ids else own.indexes:
+        covered = fragments_of(index)
+        if (index.name, index.fields, index.details_type) in known and covered is not None:
+            pairs = tuple((f, numbers[f]) for f in covered if f in numbers)
+            yield LogIndex(replace(index, base_id=folder.id), pairs)
 
 
 def _addressed(fragment: Fragment) -> Fragment:
