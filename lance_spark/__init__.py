@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lance_spark.maintain_all import maintain
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+    from lance_spark.spark.catalog.transactions import transaction
     from lance_spark.spark.enable import enable
     from lance_spark.spark.session import catalog, last_change, write
     from lance_spark.table.backfill.function import lance_udf
@@ -35,6 +36,7 @@ __all__ = [
     "last_change",
     "maintain",
     "namespace",
+    "transaction",
     "write",
 ]
 
@@ -50,6 +52,7 @@ _LAZY = {
     "last_change": "lance_spark.spark.session",
     "maintain": "lance_spark.maintain_all",
     "namespace": "lance_spark.namespace.connect",
+    "transaction": "lance_spark.spark.catalog.transactions",
     "write": "lance_spark.spark.session",
 }
 
