@@ -320,7 +320,8 @@ class Batches:
             return samples
         if len(samples) and not 0 <= samples.min() <= samples.max() < self.rows:
             raise IndexError(f"there are {self.rows} samples; {samples.min()} to {samples.max()} are asked for")
-        return self._row_numbers[samples]
+        numbers: np.ndarray = self._row_numbers[samples]
+        return numbers
 
     def state_dict(self) -> dict[str, Any]:
         """Which samples the loop has been given, and in which order: numbers and texts, as JSON has them."""
