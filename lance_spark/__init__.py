@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from lance_spark.create_partitioned import create_partitioned_namespace
     from lance_spark.dataset import Dataset
     from lance_spark.lance_table import LanceTable
+    from lance_spark.maintain_all import maintain
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+    from lance_spark.spark.catalog.transactions import transaction
     from lance_spark.spark.enable import enable
     from lance_spark.spark.session import catalog, last_change, write
     from lance_spark.table.backfill.function import lance_udf
@@ -32,7 +34,9 @@ __all__ = [
     "errors",
     "lance_udf",
     "last_change",
+    "maintain",
     "namespace",
+    "transaction",
     "write",
 ]
 
@@ -46,7 +50,9 @@ _LAZY = {
     "enable": "lance_spark.spark.enable",
     "lance_udf": "lance_spark.table.backfill.function",
     "last_change": "lance_spark.spark.session",
+    "maintain": "lance_spark.maintain_all",
     "namespace": "lance_spark.namespace.connect",
+    "transaction": "lance_spark.spark.catalog.transactions",
     "write": "lance_spark.spark.session",
 }
 

@@ -24,6 +24,7 @@ from lance_spark.schema.blobs import BlobHandling
 from lance_spark.storage.store import Store
 from lance_spark.table.branches.methods import BranchMethods
 from lance_spark.table.build.manifest_builder import TableSettings
+from lance_spark.table.build.sharding import sharding_spec
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import add_calculated_columns
@@ -45,13 +46,13 @@ from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.mem_wal_writing.configuration import configuration, initialize_log
-from lance_spark.table.mem_wal_writing.sharding import sharding_spec
 from lance_spark.table.mem_wal_writing.writer import ShardWriter
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
+from lance_spark.table.upkeep.maintain import Maintenance, Upkeep, maintain
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
@@ -405,6 +406,46 @@ class Dataset(SearchMethods, IndexMethods):
             2
         """
         return maintenance_report(self.snapshot, older_than, retain_versions, target_rows_per_fragment)
+
+    def maintain(
+        self,
+        budget_bytes: int | None = None,
+        budget_seconds: float | None = None,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        filter_log: str | None = None,
+        apply_recommendations: bool = False,
+        dry_run: bool = False,
+    ) -> Maintenance:
+        """Do what a table needs: small fragments, deleted rows, clustering, indexes, the write-ahead log, and old versions.
+
+        The latest version is looked at, also if this one is older. A step is planned if twenty reads repay the bytes that it writes.
+        Steps that gain most for each byte are done first, while they are within `budget_bytes`, which they rewrite, and
+        `budget_seconds`. Each commits for itself, and is left out if other writers are faster. Versions older than `older_than` are
+        removed (default: 14 days), except the latest `retain_versions`. Of a `filter_log`, indexes and columns to cluster by are
+        recommended, and made with `apply_recommendations`. With `dry_run`, nothing is done. Returns the steps, with what
+        each does, why, its cost, and its gain, which is measured afterwards. See docs/maintenance.md.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"x": [1]}))
+            >>> for x in (2, 3):
+            ...     table = Dataset.write("/tmp/t.lance", pa.table({"x": [x]}), mode="append")
+            >>> [(step.action, step.what, step.outcome) for step in table.maintain()]
+            [('compact', '3 fragments', 'done')]
+        """
+        upkeep = Upkeep(
+            budget_bytes,
+            budget_seconds,
+            older_than,
+            retain_versions,
+            target_rows_per_fragment,
+            filter_log,
+            apply_recommendations,
+            dry_run,
+        )
+        return maintain(Here(), self.snapshot, upkeep)
 
     def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
         """Check that every file of a version exists and is intact. Returns a printable report.

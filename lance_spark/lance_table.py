@@ -33,6 +33,7 @@ from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
+from lance_spark.table.upkeep.maintain import Maintenance, Upkeep, maintain
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -296,6 +297,30 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplica
     ) -> MaintenanceReport:
         """Tell what a compaction, an optimization of indexes and a cleanup would do now; nothing is changed."""
         return maintenance_report(self._target.latest(), older_than, retain_versions, target_rows_per_fragment)
+
+    def maintain(
+        self,
+        budget_bytes: int | None = None,
+        budget_seconds: float | None = None,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        filter_log: str | None = None,
+        apply_recommendations: bool = False,
+        dry_run: bool = False,
+    ) -> Maintenance:
+        """Do what a table needs, on the executors, what gains most first, while the budget lasts; see `Dataset.maintain`."""
+        upkeep = Upkeep(
+            budget_bytes,
+            budget_seconds,
+            older_than,
+            retain_versions,
+            target_rows_per_fragment,
+            filter_log,
+            apply_recommendations,
+            dry_run,
+        )
+        return self._target.refreshed(maintain(self._executors(), self._target.latest(), upkeep))
 
     def restoreToVersion(self, version: Reference, **noted: Any) -> int:
         """Make an earlier version the latest one again: a number or the name of a tag. Returns the new version."""

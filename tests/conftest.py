@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
 from collections import defaultdict
@@ -55,6 +57,16 @@ def among_others() -> None:
 def pytest_configure() -> None:
     # A shell ignores interrupts in the programs that it runs in the background, and so would the programs that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    with contextlib.suppress(ImportError):
+        read_descriptions_of_services_once()
+
+
+def read_descriptions_of_services_once() -> None:
+    """Each session of botocore reads megabytes of JSON about AWS, and hundreds of tests have sessions with options of their own."""
+    from botocore.loaders import JSONFileLoader
+
+    read = functools.cache(JSONFileLoader().load_file)
+    JSONFileLoader.load_file = lambda self, path: read(path)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m slow` selects by marks

@@ -868,6 +868,8 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             *(f"LanceTable.{name}" for name in ("restoreToTimestamp", "restoreToVersion", "setPrimaryKey", "shallowClone", "vacuum")),
             *(f"PartitionedNamespace.{name}" for name in ("add_columns", "add_spec", "alter_column", "cleanup_old_versions", "create")),
             "Dataset.add_bases",
+            "Dataset.maintain",
+            "LanceTable.maintain",
             "Dataset.initialize_mem_wal",
             "LanceTable.initializeMemWal",
             "Dataset.migrate_manifest_paths_v2",
@@ -876,6 +878,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             "PartitionedNamespace.drop_column",
             "PartitionedTruncation",
             "lance_spark.create_partitioned_namespace",
+            "lance_spark.maintain",
             "Truncation",
         }
     ),

@@ -19,6 +19,7 @@ from lance_spark.actions import (
     iceberg,
     indexes,
     log,
+    maintain,
     migrate,
     references,
     report,
@@ -27,7 +28,24 @@ from lance_spark.actions import (
 )
 from lance_spark.actions.action import Action
 
-OWN = (compact, cluster, cleanup, indexes, references, branches, restore, about, verify, constraints, clones, bases, migrate, log, report)
+OWN = (
+    compact,
+    cluster,
+    cleanup,
+    indexes,
+    references,
+    branches,
+    restore,
+    about,
+    verify,
+    constraints,
+    clones,
+    bases,
+    migrate,
+    log,
+    report,
+    maintain,
+)
 """The families in the order of the pages of the documentation."""
 _OTHERS = (connector, delta, iceberg, elsewhere)
 ACTIONS: Mapping[str, Action] = {action.name: action for family in (*OWN, *_OTHERS) for action in family.ACTIONS}

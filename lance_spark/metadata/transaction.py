@@ -58,6 +58,13 @@ from lance_spark.metadata.transaction_ids import new_id
 from lance_spark.schema.field_messages import parse_fields, serialise_fields
 from lance_spark.schema.schema import Schema
 
+PART_OF = "lance_spark.transaction"
+"""The property with the id of the transaction over several tables of which a version is a part.
+
+It is also a key of the config, which the builder of the version sets: later versions keep it, so that no
+cleanup hides that the table has the changes of the transaction.
+"""
+
 
 @dataclass(frozen=True)
 class Transaction:
@@ -73,6 +80,11 @@ class Transaction:
     def file_name(self) -> str:
         """The name of the transaction file in the folder `_transactions`."""
         return f"{self.read_version}-{self.uuid}.txn"
+
+
+def with_part(config: Mapping[str, str], properties: Mapping[str, str]) -> Mapping[str, str]:
+    """The config of a version, made by a transaction with these properties."""
+    return {**config, PART_OF: properties[PART_OF]} if PART_OF in properties else config
 
 
 def _fragments(messages: Iterable[Any]) -> tuple[Fragment, ...]:

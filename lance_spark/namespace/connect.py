@@ -14,7 +14,7 @@ from lance_spark.namespace.catalogs.known import kind_of, open_catalog, refuse_m
 from lance_spark.namespace.client import ClientNamespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.library import Library
-from lance_spark.namespace.protocol import Namespace
+from lance_spark.namespace.protocol import TRANSACTION, Namespace
 from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 
@@ -104,12 +104,14 @@ def _check(properties: Mapping[str, str], kind: str, known: Sequence[str]) -> No
         raise InvalidOptionError(f"a {kind} namespace needs the property {known[0]!r}")
 
 
-def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> DirectoryNamespace:
-    _check({name: value for name, value in properties.items() if name not in _WITHOUT_EFFECT}, "directory", _DIRECTORY_PROPERTIES)
+def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> Namespace:
+    given = {name: value for name, value in properties.items() if name not in (*_WITHOUT_EFFECT, TRANSACTION)}
+    _check(given, "directory", _DIRECTORY_PROPERTIES)
     flags = [_flag(properties, name, default) for name, default in zip(_DIRECTORY_PROPERTIES[1:], (True, True, False))]
     if not flags[0] and not flags[1]:
         raise InvalidOptionError("manifest_enabled and dir_listing_enabled are both false; enable at least one of them")
-    return DirectoryNamespace(Store(properties["root"], storage_options), flags[0], flags[1], flags[2] and flags[0])
+    found = DirectoryNamespace(Store(properties["root"], storage_options), flags[0], flags[1], flags[2] and flags[0])
+    return found.seen_by(properties[TRANSACTION]) if TRANSACTION in properties else found
 
 
 def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:

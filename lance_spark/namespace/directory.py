@@ -39,7 +39,8 @@ from lance_spark.namespace.manifest_rows import (
     to_metadata,
 )
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
-from lance_spark.namespace.protocol import Id, Namespace, TableDescription, lost_files, names_of, shown
+from lance_spark.namespace.protocol import Id, Namespace, NamespaceTransaction, TableDescription, lost_files, names_of, shown
+from lance_spark.namespace.transaction_records import is_quiet, is_record
 from lance_spark.storage.location import locate
 from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
@@ -79,7 +80,7 @@ class DirectoryNamespace(Namespace):
         names = names_of(id)
         table = self._with_namespace(names)
         row = find(table, names) if names else None
-        return described(table, row) if row else dict(table.metadata)
+        return described(table, row) if row else {key: value for key, value in table.metadata.items() if not is_record(key)}
 
     def create_namespace(self, id: Id, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace in one that exists. Raises NamespaceNotFoundError for the parent, and NamespaceAlreadyExistsError."""
@@ -141,8 +142,29 @@ class DirectoryNamespace(Namespace):
         return super().lost_location(id)
 
     def store(self, id: Id) -> Store:
-        """The folder of a table. Symbolic links below the root are not followed."""
-        return self.root.at(self.describe_table(id).location)
+        """The folder of a table, with the changes of all committed transactions. Symbolic links below the root are not followed."""
+        location = self.describe_table(id).location
+        if not self.has_manifest or is_quiet(self.root):
+            return self.root.at(location)
+        from lance_spark.namespace.transaction_commit import settled  # imports all that changes a table
+
+        return settled(self.root, self._folder(location))
+
+    def begin_transaction(self) -> NamespaceTransaction:
+        """Begin a transaction. Raises UnsupportedFeatureError for a namespace without `__manifest`, and for a partitioned one."""
+        if not self.has_manifest:
+            raise UnsupportedFeatureError(
+                f"{self}: transactions are recorded in __manifest, which this namespace does not use (manifest_enabled=false)"
+            )
+        from lance_spark.namespace.transaction_commit import begin  # imports all that changes a table
+
+        return self.seen_by(begin(self.root).id)
+
+    def seen_by(self, transaction: str) -> NamespaceTransaction:
+        """The namespace in an open transaction."""
+        from lance_spark.namespace.transaction_view import TransactionNamespace  # imports all that changes a table
+
+        return TransactionNamespace(self, self.root, transaction)
 
     def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
         """Reserve a folder for a table that is written later. Raises NamespaceNotFoundError and TableAlreadyExistsError."""

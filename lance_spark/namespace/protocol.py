@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +19,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    logged,
 )
 from lance_spark.storage.location import can_be_path
 from lance_spark.storage.secrets import shown as shown_uri
@@ -34,6 +35,8 @@ Id: TypeAlias = Sequence[str]
 """The names of an id, starting at the root."""
 DELIMITER = "$"
 """The delimiter between the names of an id in `__manifest` and in REST requests."""
+TRANSACTION = "transaction"
+"""The property of a directory namespace with the id of an open transaction, as which its tables are then seen and changed."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,42 @@ class Namespace(ABC):
                 raise e from None
         return self.store(id)
 
+    def begin_transaction(self) -> NamespaceTransaction:
+        """Begin a transaction, which its `commit` or `roll_back` ends; `transaction` calls them.
+
+        Raises UnsupportedFeatureError: only a directory namespace has transactions.
+        """
+        raise UnsupportedFeatureError(f"{self}: only a directory namespace has transactions over several tables")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[NamespaceTransaction]:
+        """Change several tables at once: other readers of the namespace see all of the changes, or none.
+
+        The tables of the namespace that the block gets are as this transaction sees them. The changes are committed at the end, and
+        rolled back if the block raises an error. See docs/transactions.md. Raises CommitConflictError if another writer has changed
+        the same rows, and UnsupportedFeatureError for other namespaces than directories, and for a partitioned one.
+
+        Examples:
+            >>> import lance_spark
+            >>> import pyarrow as pa
+            >>> lake = lance_spark.namespace("/tmp/lake")
+            >>> for name in ("debit", "credit"):
+            ...     _ = lake.write([name], pa.table({"amount": [100]}))
+            >>> with lake.transaction() as both:
+            ...     _ = both.open(["debit"]).update({"amount": "amount - 30"})
+            ...     _ = both.open(["credit"]).update({"amount": "amount + 30"})
+            >>> [lake.open([name]).to_table()["amount"].to_pylist() for name in ("debit", "credit")]
+            [[70], [130]]
+        """
+        begun = self.begin_transaction()
+        try:
+            yield begun
+        except BaseException:
+            with logged(f"{self}: rolling back the transaction {begun.id}"):
+                begun.roll_back()
+            raise
+        begun.commit()
+
     def namespace_exists(self, id: Id) -> bool:
         """True if there is a namespace with this id."""
         try:
@@ -191,6 +230,20 @@ class Namespace(ABC):
         except TableNotFoundError:
             return False
         return True
+
+
+class NamespaceTransaction(Namespace):
+    """A namespace as the open transaction `id` sees and changes it."""
+
+    id: str
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make the changes visible, all at once. Raises CommitConflictError; then none of them is."""
+
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Undo the changes. Raises InvalidOperationError if the transaction is over."""
 
 
 def lost_files(id: Id, location: str) -> str:

@@ -6,10 +6,11 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
-from lance_spark.namespace.protocol import Namespace, shown
+from lance_spark.namespace.protocol import TRANSACTION, Namespace, shown
 from lance_spark.spark.again import NEVER, Asked
 from lance_spark.spark.options.given import hidden
 from lance_spark.spark.options.known import is_of_new_table, parse_options
@@ -58,6 +59,11 @@ class Catalog:
             )
         properties = {NAMESPACE + key: value for key, value in given.items()}
         return {**self.storage, **properties, "namespace": place, "table": json.dumps(list(id))}
+
+    @property
+    def outside(self) -> Catalog:
+        """The catalog as it is outside of its open transaction."""
+        return replace(self, settings={key: value for key, value in self.settings.items() if key != TRANSACTION})
 
     @property
     def configured(self) -> dict[str, str]:
@@ -130,3 +136,10 @@ def reference_of(id: Sequence[str]) -> tuple[Sequence[str], dict[str, str]] | No
     if found is None:
         return None
     return (*id[:-1], found[1]), {key: value for key, value in found.groupdict().items() if value is not None}
+
+
+def is_lance_catalog(cls: Any) -> bool:
+    """Whether a Java class is the catalog of lance tables or extends it, as the catalog with changes does."""
+    while cls is not None and cls.getName() != "lancespark.catalog.NamespaceCatalog":
+        cls = cls.getSuperclass()
+    return cls is not None

@@ -13,7 +13,7 @@ from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, logged
 from lance_spark.options.field import used
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.catalog_settings import Catalog, branch_of
+from lance_spark.spark.catalog_settings import Catalog, branch_of, is_lance_catalog
 from lance_spark.spark.options.given import storage_options
 from lance_spark.spark.options.known import parse_options
 from lance_spark.spark.options.place import STORAGE
@@ -193,7 +193,7 @@ def named_target(spark: SparkSession, name: str) -> Target:
     catalog = manager.catalog(parts[0]) if is_full else manager.currentCatalog()
     id = parts[1:] if is_full else parts if len(parts) > 1 else [*manager.currentNamespace(), *parts]
     full = quoted([str(catalog.name()), *id])
-    if _is_lance_catalog(catalog.getClass()):
+    if is_lance_catalog(catalog.getClass()):
         return replace(_in_lance_catalog(spark, Catalog(dict(catalog.settings())), id), name=full)
     if not spark.catalog.tableExists(name) or catalog.name() != "spark_catalog":
         raise TableNotFoundError(f"the catalog {catalog.name()} has no lance table {name}")
@@ -205,13 +205,6 @@ def named_target(spark: SparkSession, name: str) -> Target:
     options = {key.lower(): value for key, value in own.items() if is_of_place(key)}
     location = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(table.location())  # type: ignore[union-attr]
     return Target(spark, own.get("path") or of_hadoop(str(location.toString())), options, name=full)
-
-
-def _is_lance_catalog(cls: Any) -> bool:
-    """Whether a Java class is the catalog of lance tables or extends it, as the catalog with changes does."""
-    while cls is not None and cls.getName() != "lancespark.catalog.NamespaceCatalog":
-        cls = cls.getSuperclass()
-    return cls is not None
 
 
 def _in_lance_catalog(spark: SparkSession, catalog: Catalog, id: Sequence[str]) -> Target:

@@ -56,7 +56,7 @@ def server() -> Iterator[Replayed]:
             """Say nothing."""
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever)
+    thread = threading.Thread(target=served.serve_forever, args=(0.01,))
     thread.start()
     replayed.endpoint = f"http://127.0.0.1:{served.server_port}"
     yield replayed

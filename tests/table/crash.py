@@ -93,6 +93,18 @@ OF_NAMESPACES: dict[str, Callable[[str], object]] = {
 """Changes of the namespace in a folder."""
 
 
+def moved(uri: str) -> None:
+    """Move an amount from one table of a namespace to another one, in one transaction."""
+    with lance_spark.namespace(uri).transaction() as both:
+        both.open(["debit"]).update({"amount": "amount - 30"}, "id = 1")
+        both.open(["debit"]).insert(pa.table({"id": [7], "amount": [0]}))
+        both.open(["credit"]).update({"amount": "amount + 30"}, "id = 1")
+
+
+TRANSACTIONS: dict[str, Callable[[str], object]] = {"transaction": moved}
+"""Changes of several tables of the namespace in a folder."""
+
+
 def loaded(uri: str, files: Mapping[str, pa.Table]) -> None:
     """COPY INTO without Spark: the files that the table has not."""
     while new := [path for path in files if path not in copied(Dataset.open(uri).snapshot)]:
@@ -229,7 +241,7 @@ def main() -> None:
     while True:
         uri = f"{folder}/{number}"
         copy(template, uri)
-        if not killed_at(number, uri, {**CHANGES, **OF_NAMESPACES}[name]):
+        if not killed_at(number, uri, {**CHANGES, **OF_NAMESPACES, **TRANSACTIONS}[name]):
             break
         number += step
     print((number - first) // step)

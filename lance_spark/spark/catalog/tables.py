@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from lance_spark.metadata.row_columns import check_new_names, check_not_reserved
 from lance_spark.namespace.manifest_rows import PARTITION_VALUE
 from lance_spark.namespace.partitioned.described import described
 from lance_spark.namespace.partitioned.root import LEAF
-from lance_spark.namespace.protocol import Namespace, lost_files, shown
+from lance_spark.namespace.protocol import TRANSACTION, Namespace, lost_files, shown
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.catalog.definition import (
     OPTION,
@@ -88,6 +89,7 @@ def load(
     try:
         source = _opened_at(catalog, place, travel)
     except TableNotFoundError:
+        _check_said_otherwise(catalog, id)
         if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
             raise
         return _about(opened(catalog, id[:-1], travel), id[-1])
@@ -117,6 +119,22 @@ def load(
         properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     clusters = _clusters(config, snapshot.manifest.schema)
     return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties, "clusters": clusters}
+
+
+_OF_A_TIME = re.compile(r"(.+)@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d{3}")
+"""A table of Delta Lake as of a time."""
+
+
+def _check_said_otherwise(catalog: Catalog, id: Id) -> None:
+    """Raise UnsupportedFeatureError for a name that Delta Lake or Iceberg give to a part of a table; there is no table `id`."""
+    found = _OF_A_TIME.fullmatch(id[-1]) if id else None
+    if found is not None and exists(catalog, (*id[:-1], found[1])):
+        name, year, month, day, hour, minute, second = found.groups()
+        time = f"{year}-{month}-{day} {hour}:{minute}:{second}"
+        raise UnsupportedFeatureError(f"there is no table {shown(id)}; write {name} TIMESTAMP AS OF '{time}'")
+    if len(id) >= _LEAST_NAMES and id[-1].lower() == "changes" and exists(catalog, id[:-1]):
+        write = f"table_changes({shown(id[:-1])}, 1)"
+        raise UnsupportedFeatureError(f"there is no table {shown(id)}; write {write}, the changes from version 1 on")
 
 
 def _clusters(config: Mapping[str, str], schema: Schema) -> tuple[str, ...]:
@@ -210,18 +228,22 @@ def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDa
 
 def _found(catalog: Catalog, id: Id, travel: Mapping[str, str]) -> LanceDataSource:
     branch, reference = branch_of(id), reference_of(id)
+    # The numbers and tags of versions are those of the table, which a transaction does not change.
+    versions = catalog.outside
     if is_path(id[:-1]):
         if branch is None and reference is None:
             raise TableNotFoundError(f"there is no table {shown(id)}")
     else:
         try:
-            return _opened({**catalog.source_options(id), **travel})
+            return _opened({**(versions if travel else catalog).source_options(id), **travel})
         except TableNotFoundError:
             if branch is None and reference is None:
                 raise
     if reference is not None:
-        return _opened({**catalog.source_options(reference[0]), **travel, **reference[1]})
+        return _opened({**versions.source_options(reference[0]), **travel, **reference[1]})
     assert branch is not None
+    if TRANSACTION in catalog.settings:
+        raise UnsupportedFeatureError(f"{shown(id)} is a branch, which a transaction does not contain; COMMIT or ROLLBACK first")
     return _opened({**catalog.source_options(branch[0]), **travel, "branch": branch[1]})
 
 

@@ -7,7 +7,7 @@ A tag holds that version, so that no cleanup removes what the next merge compare
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from lance_spark.table.scan.rows_at import rows_at, rows_in_order
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 from lance_spark.table.write.merge_schema import widened
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.target import WriteTarget
 
 
 def merge_branch(
@@ -83,7 +84,14 @@ def _planned(heads: Heads, on_conflict: OnConflict) -> RowPlan:
         record = None
     intent = Intent(schema=schema if schema != heads.ours.manifest.schema else None)
     plan = DeltaPlan(heads.ours, parts, intent, names)
-    return RowPlan(lambda target: WrittenMerge(plan.write(target), heads, record))
+    return RowPlan(lambda target: WrittenMerge(plan.write(_with_numbers_of(names, target)), heads, record))
+
+
+def _with_numbers_of(names: Sequence[str], target: WriteTarget) -> WriteTarget:
+    """The target of rows that have their numbers already, if the columns `names` have an identity: all branches share its numbers."""
+    generated = target.rules.generated
+    identities = tuple(own for own in generated.identities if own.column.name not in names)
+    return replace(target, rules=replace(target.rules, generated=replace(generated, identities=identities)))
 
 
 @dataclass(frozen=True)

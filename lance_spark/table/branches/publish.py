@@ -73,16 +73,15 @@ def fast_forward(
     with contextlib.ExitStack() as held:
         held.enter_context(held_for_merges(heads.theirs, heads.ours))
         if copy:
-            published = _copied(heads)
+            published = copied(heads.theirs, heads.ours)
         else:
             held.enter_context(held_for_files(heads.theirs, heads.ours))
             published = seen_from(heads.theirs, heads.ours).manifest
         return FastForward(branch, before, _commit(heads, published, record, options).version)
 
 
-def _copied(heads: Heads) -> Manifest:
+def copied(theirs: Snapshot, ours: Snapshot) -> Manifest:
     """The manifest of their branch with its own files copied to ours. A cleanup removes the copies if the commit fails."""
-    theirs, ours = heads.theirs, heads.ours
     for to, (store, path) in files_to_copy(theirs).items():
         if store.uri == theirs.store.uri:
             copy_file(store, path, ours.store, to, untracked)
@@ -94,7 +93,7 @@ def _copied(heads: Heads) -> Manifest:
 
 def _commit(heads: Heads, published: Manifest, record: BranchMerge, options: WriteOptions) -> Snapshot:
     ours = heads.ours
-    published = _as_of(published, ours.version)
+    published = as_of(published, ours.version)
     operation = Merge(tuple(published.fragments), published.schema, published=published)
     properties = {**options.noted, MERGE: record.to_json()}
     done = commit_next(ours.store, Transaction(ours.version, operation, properties=properties), ours)
@@ -106,7 +105,7 @@ def _commit(heads: Heads, published: Manifest, record: BranchMerge, options: Wri
     return done
 
 
-def _as_of(manifest: Manifest, before: int) -> Manifest:
+def as_of(manifest: Manifest, before: int) -> Manifest:
     """The manifest of a branch as the version after `before`: what the branch has changed since is changed by that version.
 
     Versions of a branch are counted from that at which it was made, so theirs may be higher than ours.

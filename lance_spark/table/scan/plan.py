@@ -18,6 +18,7 @@ from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, wi
 from lance_spark.predicate import Filter, Predicate, evaluate, parse_filter
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.scan.filter_log import note
 from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.parts import (
     NO_PARTS,
@@ -233,6 +234,7 @@ def plan_tasks(
         always = None if first is None else float((parts.rows * row_bytes(parts, first)).sum())
         sizes, whole = work_of(parts, widths), plan.fragments is not None
         pieces = grouped(parts.starts, parts.stops, sizes, cores, max_bytes, always, whole)
+    note(snapshot, predicate, int(counts.sum()), int(parts.rows.sum()))
     common = _common(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
     return _tasks(common, pieces.of(parts), pieces.bounds, widths[pieces.places], plan, snapshot)
 
@@ -326,9 +328,10 @@ def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]
     return plan_parts(snapshot, plan, [p for p in parts if p.num_rows])
 
 
-def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part]) -> ScanTask:
-    """A single task for these parts, with no limit but that of a task."""
-    common, parts = _common(snapshot, plan, plan.fields_to_read(snapshot), limit=plan.task_limit), Parts.of(parts)
+def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part], indexes: str = "") -> ScanTask:
+    """A single task for these parts, with no limit but that of a task. `indexes` say which ones have left them."""
+    fields = plan.fields_to_read(snapshot)
+    common, parts = _common(snapshot, plan, fields, limit=plan.task_limit, indexes=indexes), Parts.of(parts)
     return _tasks(common, parts, np.array([0, len(parts)]), row_bytes(parts, common.fields), plan, snapshot)[0]
 
 

@@ -13,6 +13,7 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from lance_spark.errors import (
     CorruptFileError,
@@ -28,12 +29,15 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.named_files import NamedFiles
-from lance_spark.table.versions.ref_files import CLONE_TAG, CLONE_URI, MERGED_TAG, Tag
+from lance_spark.table.versions.ref_files import CLONE_TAG, CLONE_URI, MERGED_TAG, CloneRecord, Tag
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, find_version, list_versions, open_snapshot
 
 _LOG = logging.getLogger(__name__)
 _MOST_OF_NAME = 60
 """Letters of a clone's name in the name of its tag. The id makes the tag unique."""
+
+_PUBLICATION = timedelta(hours=1)
+"""The longest time that the publication of a branch takes, from its tag to its commit."""
 
 
 @dataclass(frozen=True)
@@ -253,14 +257,49 @@ def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bo
     return True
 
 
+def is_needed(root: Store, clone: CloneRecord, allow_other_stores: bool = False) -> bool:
+    """True if a recorded clone needs what it is recorded for: it exists, or its state is unknown.
+
+    Another branch of the table itself, to which this one was published, needs it while a version of it names files of this one; a record
+    of the last hour may be that of a publication which has not ended.
+    """
+    if clone.uri != root.uri and not clone.uri.startswith(f"{root.uri}/tree/"):
+        return clone_exists(root, clone.uri, allow_other_stores)
+    with contextlib.suppress(ValueError):
+        age = datetime.now(UTC) - datetime.fromisoformat(clone.made_at or "")
+        return age < _PUBLICATION or _names_files_of(root, clone)
+    return True
+
+
+def _names_files_of(root: Store, clone: CloneRecord) -> bool:
+    """Whether a version of another branch of the table names files of the branch that is recorded for it."""
+    branch = root.uri if clone.branch is None else f"{root.uri}/{refs.branch_folder(clone.branch)}"
+    user = root.at(clone.uri)
+    try:
+        for number in reversed(list_versions(user)):
+            version = find_version(user, number)
+            if version is None:
+                continue
+            bases: set[int | None] = {base.id for base in version.manifest.base_paths if version.locations.store_of(base).uri == branch}
+            named = NamedFiles()
+            named.add(version.manifest, bases)
+            if named.keys:
+                return True
+    except TableNotFoundError:
+        return False
+    except LanceError:
+        return True
+    return False
+
+
 def drop_tags_of_gone_clones(root: Store, branch: str | None, allow_other_stores: bool) -> None:
     """Remove the tags that hold versions of a branch for clones that no longer exist."""
     for tag in refs.tags(root).values():
-        uri = tag.metadata.get(CLONE_URI, "")
-        if not is_clone(tag.name) or tag.branch != branch or clone_exists(root, uri, allow_other_stores):
+        clone = refs.clone_of(tag)
+        if not is_clone(tag.name) or tag.branch != branch or is_needed(root, clone, allow_other_stores):
             continue
         with contextlib.suppress(VersionNotFoundError):
             refs.delete_tag(root, tag.name)
         # A clone that was just being made looks for its tag once it is there: either it or this finds the other.
-        if clone_exists(root, uri, allow_other_stores):
+        if is_needed(root, clone, allow_other_stores):
             refs.put_tag(root, tag, new=False)

@@ -95,12 +95,16 @@ class BranchList(Named[Branch]):
 
 @dataclass(frozen=True)
 class CloneRecord:
-    """A clone, which reads files of `version` of `branch` of this table. `path` is that of the file in which it is recorded."""
+    """A clone, which reads files of `version` of `branch` of this table. `path` is that of the file in which it is recorded.
+
+    `made_at` (ISO 8601) is when it was recorded; None if that is unknown.
+    """
 
     path: str
     uri: str
     version: int
     branch: str | None
+    made_at: str | None = None
 
 
 def now() -> str:
@@ -186,7 +190,12 @@ def clones(store: Store) -> list[CloneRecord]:
     """
     old = [clone for clone in _read_all(store, CLONES, _read_clone) if clone is not None]
     holding = [tag for tag in tags(store).values() if tag.name.startswith(CLONE_TAG)]
-    return [*old, *(CloneRecord(_path(TAGS, t.name), t.metadata.get(CLONE_URI, ""), t.version, t.branch) for t in holding)]
+    return [*old, *(clone_of(tag) for tag in holding)]
+
+
+def clone_of(tag: Tag) -> CloneRecord:
+    """The clone that a tag is there for."""
+    return CloneRecord(_path(TAGS, tag.name), tag.metadata.get(CLONE_URI, ""), tag.version, tag.branch, tag.created_at)
 
 
 def put_tag(store: Store, tag: Tag, *, new: bool) -> None:

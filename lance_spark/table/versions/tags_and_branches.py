@@ -17,7 +17,7 @@ from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.clones import Held, clone_exists, drop_tags_of_gone_clones, is_hold
+from lance_spark.table.versions.clones import Held, drop_tags_of_gone_clones, is_hold, is_needed
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.ref_files import MERGED_TAG, Branch, BranchList, Tag, TagList
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, of_same_table, open_snapshot
@@ -171,7 +171,7 @@ def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> Non
     users += [
         f"clone {shown(c.uri)!r} (recorded in {c.path})"
         for c in refs.clones(root)
-        if c.branch == branch and clone_exists(root, c.uri, allow_other_stores)
+        if c.branch == branch and is_needed(root, c, allow_other_stores)
     ]
     if users:
         raise RefConflictError(f"{root.uri}/{refs.branch_folder(branch)} is still used by {', '.join(users)}; remove them first")

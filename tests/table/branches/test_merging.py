@@ -357,3 +357,67 @@ def test_a_restored_version_is_merged_anew(main: Dataset, dev: Dataset) -> None:
     main.restore()
     assert 6 not in content(main)
     assert main.branches.merge("dev").num_inserted_rows == 1
+
+
+def test_the_tag_of_a_publication_that_was_killed_does_not_keep_the_branch(
+    main: Dataset, dev: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    dev.insert(rows(_6="f"))
+    with monkeypatch.context() as patch:
+        patch.setattr("lance_spark.table.branches.publish.commit_next", die)
+        with pytest.raises(KeyboardInterrupt):
+            main.branches.fast_forward("main", "dev")
+    with pytest.raises(RefConflictError, match="dev is still used"):  # it may go on
+        main.branches.delete("dev")
+    monkeypatch.setattr("lance_spark.table.versions.clones._PUBLICATION", timedelta(0))
+    main.branches.delete("dev")
+    assert not main.branches.list()
+    assert not main.tags.list()
+
+
+def test_a_branch_can_be_removed_when_no_version_of_main_names_its_files(
+    main: Dataset, dev: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lance_spark.table.versions.clones._PUBLICATION", timedelta(0))
+    dev.insert(rows(_6="f"))
+    main.branches.fast_forward("main", "dev")
+    table = Dataset.open(main.uri)
+    table.optimize.compact_files()
+    with pytest.raises(RefConflictError, match="dev is still used"):
+        table.branches.delete("dev")
+    Dataset.open(main.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    table.branches.delete("dev")
+    assert content(table)[6] == "f"
+    assert Dataset.open(main.uri).verify().ok
+
+
+IDENTITY = {"lance-spark:identity": '{"start": 1, "step": 1, "always": true}'}
+COMPUTED = {"lance-spark:generated": "v * 2"}
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_numbers_and_computed_values_of_both_branches_stay(key: bool, tmp_path: Path) -> None:
+    name = pa.field("name", pa.string(), nullable=False, metadata=KEY if key else None)
+    schema = pa.schema(
+        [
+            name,
+            pa.field("v", pa.int64()),
+            pa.field("number", pa.int64(), nullable=False, metadata=IDENTITY),
+            pa.field("twice", pa.int64(), metadata=COMPUTED),
+        ]
+    )
+    given = pa.schema([name.remove_metadata(), schema.field("v")])
+    table = Dataset.write(str(tmp_path / "t.lance"), schema.empty_table(), enable_stable_row_ids=True)
+    table = table.insert(pa.table([["a", "b"], [1, 2]], schema=given))
+    dev = table.create_branch("dev")
+    dev.insert(pa.table([["c"], [3]], schema=given)).update({"v": "10"}, "name = 'a'")
+    table.insert(pa.table([["d"], [4]], schema=given))
+    table.branches.merge("dev")
+    table.branches.rebase("dev")
+    found = sorted(tuple(row.values()) for row in Dataset.open(table.uri).to_table().to_pylist())
+    assert [row[:2] + row[3:] for row in found] == [("a", 10, 20), ("b", 2, 4), ("c", 3, 6), ("d", 4, 8)]
+    assert sorted(row[2] for row in found) == [1, 2, 3, 4]
+    assert sorted(tuple(row.values()) for row in Dataset.open(table.uri, branch="dev").to_table().to_pylist()) == found

@@ -23,11 +23,20 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** Requests to lance_spark.spark.catalog.source, each in a Python process of the driver. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class CatalogPython {
   final Map settings;
 
   /** `settings` are those of the catalog. */
   CatalogPython(Map settings) { this.settings = settings; }
+
+  /** The same for the requests of a transaction; null for those outside of one. */
+  CatalogPython in(String transaction) {
+    Map changed = new HashMap(settings);
+    changed.remove(Names.TRANSACTION);
+    if (transaction != null) changed.put(Names.TRANSACTION, transaction);
+    return new CatalogPython(changed);
+  }
 
   /** The class of the data source, found in the same packages as the format lance. */
   private static UserDefinedPythonDataSource definition() {

@@ -5,9 +5,12 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Features;
 import lancespark.core.OfLanceTables;
+import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -16,9 +19,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog of lance tables in a namespace, `lance.ns.t`, or at paths, `lance.`/path``. It is set up by `lance_spark.catalog`, or by
  * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
  */
-public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, OfLanceTables {
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "deprecation"})
+public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog, OfLanceTables {
   private String name;
-  public CatalogPython python;
+  public volatile CatalogPython python;
+  /** The names of the tables that were loaded, of which Spark may have cached rows. */
+  private final Set used = Collections.synchronizedSet(new HashSet());
 
   public NamespaceCatalog() {}
 
@@ -40,6 +46,38 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
 
   /** The settings of the catalog, for lance_spark.verbs.target. */
   public Map settings() { return python.settings; }
+
+  /** The id of the session's open transaction in this catalog; null if there is none. */
+  public String transaction() { return (String) python.settings.get(Names.TRANSACTION); }
+
+  /** From now on, the tables are those of the transaction with an id; null ends it. Spark drops what it has cached of them. */
+  public void enter(String transaction) throws Exception {
+    python = python.in(transaction);
+    org.apache.spark.sql.classic.SparkSession session = Session.active();
+    if (session.sharedState().cacheManager().isEmpty()) return;
+    Object[] names = used.toArray();
+    for (int i = 0; i < names.length; i++) {
+      try {
+        session.catalog().refreshTable((String) names[i]);
+      } catch (Throwable t) {
+        Session.LOG.warn("rows of " + names[i] + " that Spark has cached may be those before the transaction", t);
+      }
+    }
+  }
+
+  /** BEGIN TRANSACTION, COMMIT or ROLLBACK. */
+  public void transaction(String verb) throws Exception {
+    String[] root = new String[0];
+    if (verb.equals("BEGIN")) {
+      enter(python.ask("begin_transaction", Json.object(), root).asText());
+      return;
+    }
+    try {
+      python.ask(verb.equals("COMMIT") ? "commit_transaction" : "roll_back_transaction", Json.object(), root);
+    } finally {
+      enter(null);
+    }
+  }
 
   public Set capabilities() {
     return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
@@ -64,7 +102,17 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   private Table load(Identifier id, ObjectNode arguments) {
     JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
     String fullName = name + "." + id;
+    used.add(quoted(id));
     return loaded.has("metadata") ? NamedTable.inner(loaded, fullName) : new NamedTable(fullName, loaded);
+  }
+
+  private String quoted(Identifier id) {
+    StringBuilder text = new StringBuilder("`").append(name).append('`');
+    for (int i = 0; i <= id.namespace().length; i++) {
+      String part = i < id.namespace().length ? id.namespace()[i] : id.name();
+      text.append(".`").append(part.replace("`", "``")).append('`');
+    }
+    return text.toString();
   }
 
   /** False for a table whose files are gone, so that CREATE TABLE can make it again. */
@@ -184,4 +232,14 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
 
   public UnboundProcedure loadProcedure(Identifier id) { return LanceProcedure.named(this, id); }
   public Identifier[] listProcedures(String[] namespace) { return LanceProcedure.all(this); }
+
+  /** A catalog of lance tables has no functions: those of Iceberg's are refused with what to write instead. */
+  public UnboundFunction loadFunction(Identifier id) throws NoSuchFunctionException {
+    boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(LanceProcedure.SYSTEM);
+    if (!isOfSystem) throw new NoSuchFunctionException(id);
+    throw new UnsupportedOperationException("there is no function " + id + ": lance tables have no partition transforms; write functions of Spark, such as "
+        + "pmod(hash(id), 16) for bucket(16, id), date_trunc('day', ts) for days(ts), and substring(s, 1, 4) for truncate(4, s)");
+  }
+
+  public Identifier[] listFunctions(String[] namespace) { return new Identifier[0]; }
 }

@@ -23,6 +23,8 @@ public final class Names {
   /** Properties of tables. The last one notes in an entry of the session catalog that the table has had a version. */
   public static final String CLUSTERING = "lance_spark.clustering", CONSTRAINT = "lance_spark.constraint.", PRIMARY_KEY = "lance_spark.primary_key",
       WRITTEN = "lance_spark.written";
+  /** The setting of a catalog with the id of its open transaction. */
+  public static final String TRANSACTION = "transaction";
   /** The options that say where a table is, with spaces between. */
   public static final String PLACE_OPTIONS = "path table namespace paths";
   /** The options of reads that choose a version, with spaces between, and their names that Spark knows and loads a table of a catalog by. */

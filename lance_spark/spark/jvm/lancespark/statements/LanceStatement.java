@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -41,6 +42,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A statement of a lance table that Spark does not know, such as OPTIMIZE, before it is analysed. Only then it is known whose table it is: the
  * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static final String[] FIGURES = { "num_affected_rows" };
   private static final String[] FIGURES_OF_MERGE = { "num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows" };
@@ -82,7 +84,9 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   /** The rows of the statement, which runs now, or the plan of the next parser. */
   public LogicalPlan answer() {
     try {
+      if (statement.isOfTransaction) return ofTransaction();
       if (statement.isNoTable) return ofOthers();
+      if (!statement.made.isEmpty() && Place.isFileOfOthers(statement.name)) return refused();
       if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
       if (place == null) return handedOver(given);
@@ -118,6 +122,19 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       Platform.throwException(t);
       return null;
     }
+  }
+
+  /** BEGIN TRANSACTION, COMMIT or ROLLBACK in the named catalog, or in the current one. Another extension may know them, too. */
+  private LogicalPlan ofTransaction() throws Throwable {
+    String name = String.join(".", statement.name);
+    CatalogPlugin catalog = name.isEmpty() ? SessionCatalogs.active().currentCatalog() : SessionCatalogs.active().catalog(name);
+    if (catalog instanceof NamespaceCatalog) {
+      ((NamespaceCatalog) catalog).transaction((String) statement.head.get(0));
+      return result(new StructType(), Json.array());
+    }
+    if (name.isEmpty() && !(next instanceof SparkSqlParser)) return handedOver(given);
+    throw new UnsupportedOperationException(String.join(" ", statement.head) + ": the catalog " + catalog.name() + " has no transactions; name one of "
+        + "lance_spark.catalog with a root (" + String.join(" ", statement.head) + " IN lance), or make it the current one (USE lance)");
   }
 
   private static RuntimeException hasNoVersion(Identifier entry) {
@@ -194,9 +211,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static boolean isOfLanceTable(LogicalPlan command) {
     Object target = command.productArity() == 0 ? null : command.productElement(0);
     if (!(target instanceof LogicalPlan)) return false;
-    Iterator leaves = CollectionConverters.asJava(((LogicalPlan) target).collectLeaves()).iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
+    for (Object leaf : CollectionConverters.asJava(((LogicalPlan) target).collectLeaves())) {
       if (leaf instanceof DataSourceV2Relation && LanceTable.scanned(((DataSourceV2Relation) leaf).table()) != null) return true;
     }
     return false;

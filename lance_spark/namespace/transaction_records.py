@@ -1,0 +1,196 @@
+"""What is written down of transactions: files below the root while they are open, and their records in `__manifest`.
+
+An open transaction has the file `__transactions/<id>.begun`, and for each table that it has touched the
+file `__transactions/<id>.<folder>.touched`. So one listing tells whether there is anything to look for.
+Its record is an entry of the metadata of the table `__manifest`, which every writer of `__manifest` keeps:
+the version that has it is the commit. Records are numbered in the order of the commits.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote, unquote
+
+from lance_spark.errors import CorruptFileError, InvalidOperationError, MissingFileError
+from lance_spark.namespace.manifest_table import ManifestTable
+from lance_spark.storage.store import Store
+
+FOLDER = "__transactions"
+PREFIX = "lance_spark.transaction."
+"""How the keys of records begin, which the number of the transaction follows."""
+LAST = "lance_spark.transactions"
+"""The key of the number of the last transaction."""
+KEPT = 100
+"""Records that are kept after their transaction is finished, for readers that began before it."""
+BRANCH = "lance_spark.transaction."
+"""How the names of the branches of transactions begin, which the id follows."""
+ABANDONED_S = 7 * 24 * 3600.0
+"""The age at which an open transaction is taken for one whose writer has died, as a cleanup takes its files."""
+_BEGUN, _TOUCHED = ".begun", ".touched"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a table, in a folder below the root: the versions of its branch from `fork` to `head`.
+
+    `landed` is the version of the table that has the change; None until it is known.
+    """
+
+    folder: str
+    branch: str
+    fork: int
+    fork_identity: str
+    head: int
+    head_identity: str
+    landed: int | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A committed transaction. It is `finished` when all of its tables have their changes."""
+
+    number: int
+    id: str
+    changes: tuple[Change, ...]
+    finished: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key of the record."""
+        return f"{PREFIX}{self.number:020d}"
+
+    def to_json(self) -> str:
+        """The record as text."""
+        changes = [vars(change) for change in self.changes]
+        return json.dumps({"id": self.id, "changes": changes, "finished": self.finished})
+
+    def of(self, folder: str) -> Change | None:
+        """The change of the table in a folder; None if it has none."""
+        return next((change for change in self.changes if change.folder == folder), None)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open transaction: its id, and the number of the last one that it sees the changes of."""
+
+    id: str
+    sees: int
+    begun: float = field(default_factory=time.time)
+
+    @property
+    def branch(self) -> str:
+        """The name of its branch of each table."""
+        return f"{BRANCH}{self.id}"
+
+
+def records(table: ManifestTable) -> list[Record]:
+    """The records in a version of `__manifest`, in the order of the commits."""
+    found = [_record(table, key, text) for key, text in table.metadata.items() if key.startswith(PREFIX)]
+    return sorted(found, key=lambda record: record.number)
+
+
+def last_number(table: ManifestTable) -> int:
+    """The number of the last transaction; 0 if there was none."""
+    text = table.metadata.get(LAST, "0")
+    if not text.isdecimal():
+        raise CorruptFileError(f"{table.store.uri}: {LAST} is {text[:40]!r}, expected a number")
+    return int(text)
+
+
+def is_record(key: str) -> bool:
+    """Whether a key of the metadata belongs to transactions."""
+    return key == LAST or key.startswith(PREFIX)
+
+
+def _record(table: ManifestTable, key: str, text: str) -> Record:
+    try:
+        found = json.loads(text)
+        changes = tuple(Change(**change) for change in found["changes"])
+        return Record(int(key.removeprefix(PREFIX)), str(found["id"]), changes, bool(found["finished"]))
+    except (ValueError, TypeError, KeyError) as e:
+        raise CorruptFileError(f"{table.store.uri}: the record {key} of a transaction is damaged: {e}") from e
+
+
+def changed(table: ManifestTable, record: Record) -> Mapping[str, str | None]:
+    """The entries that replace a record, and drop the oldest of those that are finished."""
+    finished = [other for other in records(table) if other.finished and other.number != record.number]
+    dropped = finished[: max(0, len(finished) + 1 - KEPT)]
+    return {**{other.key: None for other in dropped}, record.key: record.to_json()}
+
+
+def begin(root: Store, sees: int) -> Opened:
+    """Open a transaction."""
+    opened = Opened(uuid.uuid4().hex[:16], sees)
+    content = json.dumps({"sees": opened.sees, "begun": opened.begun}).encode()
+    root.put_if_absent(f"{FOLDER}/{opened.id}{_BEGUN}", content)
+    return opened
+
+
+def open_transaction(root: Store, id: str) -> Opened:
+    """The transaction with an id. Raises InvalidOperationError if it is over."""
+    try:
+        content = json.loads(root.read(f"{FOLDER}/{id}{_BEGUN}"))
+        return Opened(id, int(content["sees"]), float(content["begun"]))
+    except MissingFileError:
+        raise InvalidOperationError(
+            f"{root.uri}: the transaction {id} is over: it was committed or rolled back; begin another one"
+        ) from None
+    except (ValueError, TypeError, KeyError) as e:
+        raise CorruptFileError(f"{root.uri}/{FOLDER}/{id}{_BEGUN} is damaged: {e}") from e
+
+
+def touch(root: Store, id: str, folder: str, *, made: bool) -> None:
+    """Note that a transaction makes its branch of the table in a folder, or that it is made."""
+    root.put(_touched_file(id, folder), b"made" if made else b"")
+
+
+def is_made(root: Store, id: str, folder: str) -> bool:
+    """Whether the branch of a table that a transaction has touched was made."""
+    return root.read(_touched_file(id, folder)) == b"made"
+
+
+def _touched_file(id: str, folder: str) -> str:
+    return f"{FOLDER}/{id}.{quote(folder, safe='')}{_TOUCHED}"
+
+
+def touched(root: Store, id: str) -> list[str]:
+    """The folders of the tables of which a transaction may have a branch."""
+    return sorted(_touched(root, id))
+
+
+def _touched(root: Store, id: str) -> Iterator[str]:
+    for name in root.names(FOLDER):
+        if name.startswith(f"{id}.") and name.endswith(_TOUCHED):
+            yield unquote(name.removeprefix(f"{id}.").removesuffix(_TOUCHED))
+
+
+def is_quiet(root: Store) -> bool:
+    """Whether no transaction is open or unfinished."""
+    return not root.names(FOLDER)
+
+
+def abandoned(root: Store) -> list[str]:
+    """The ids of open transactions that are so old that their writers must have died."""
+    found = [name.removesuffix(_BEGUN) for name in root.names(FOLDER) if name.endswith(_BEGUN)]
+    now = time.time()
+    return [id for id in found if open_transaction(root, id).begun + ABANDONED_S < now]
+
+
+def close(root: Store, id: str, folder: str) -> None:
+    """Note that a transaction has no branch of the table in a folder any more."""
+    root.delete(_touched_file(id, folder))
+
+
+def end(root: Store, id: str) -> None:
+    """Remove the last file of a transaction, which has no branches any more."""
+    root.delete(f"{FOLDER}/{id}{_BEGUN}")
+
+
+def landed_in(record: Record, versions: Mapping[str, int | None]) -> Record:
+    """The record of a transaction that is finished, with the versions in which the changes have landed."""
+    changes = tuple(replace(change, landed=versions[change.folder]) for change in record.changes)
+    return replace(record, changes=changes, finished=True)
