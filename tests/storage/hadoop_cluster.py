@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,18 @@ class Reader:
 
 
 class Writer:
-    """A file that is written, as `hdfs_native.FileWriter`."""
+    """A file that is written, as `hdfs_native.FileWriter`. It need not be closed."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, place: Path) -> None:
+        self._place = place
 
     def write(self, data: bytes) -> int:
         assert isinstance(data, bytes), "the client takes other buffers value by value"
-        return self._file.write(data)
+        with self._place.open("ab") as file:
+            return file.write(data)
 
     def close(self) -> None:
-        self._file.close()
+        assert self._place.exists()
 
 
 class Cluster:
@@ -89,7 +90,8 @@ class Cluster:
     def create(self, path: str, write_options: Any) -> Writer:
         assert write_options.create_parent
         self._place(path).parent.mkdir(parents=True, exist_ok=True)
-        return Writer(self._place(path).open("wb" if write_options.overwrite else "xb", buffering=0))
+        self._place(path).open("wb" if write_options.overwrite else "xb").close()
+        return Writer(self._place(path))
 
     def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
         with self._turn:
