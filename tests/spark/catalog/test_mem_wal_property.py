@@ -16,7 +16,6 @@ from tests.spark.catalog.lakes import Lake
 from tests.spark_session import SPARK_ERRORS
 
 COLUMNS = "(id BIGINT NOT NULL, v STRING) USING lance"
-KEY = "(id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)) USING lance"
 VALUES: dict[str, dict[str, Any]] = {
     "unsharded": {"unsharded": True},
     "bucket(id, 4)": {"bucket_column": "id", "num_buckets": 4},
@@ -27,7 +26,7 @@ PLACES = ["lance.ns", "default"]
 
 
 def created(own: Lake, table: str, properties: str) -> None:
-    own.sql(f"CREATE TABLE {table} {KEY if table.startswith('lance.') else COLUMNS} TBLPROPERTIES ({properties})")
+    own.sql(f"CREATE TABLE {table} {COLUMNS} TBLPROPERTIES ({properties})")
 
 
 def of_rows(own: Lake, table: str, properties: str) -> None:
