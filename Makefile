@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
+.PHONY: help demo test test-plain test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 	$(WITH_JAVA) $(BIN)/python examples/quickstart/quickstart.py
 
 ##@ Develop
-test: $(VENV)/.test ## Lint, type-check and run the tests
-	$(MAKE) lint
+# At once: mypy takes one core for a minute, in which the other would have nothing to do.
+test: $(VENV)/.test $(VENV)/classes.jar ## Lint, type-check and run the tests
+	$(MAKE) -j 2 lint test-plain
+
+test-plain: $(VENV)/.test $(VENV)/classes.jar
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST)
 
 test-slow: $(VENV)/.test $(VENV)/classes.jar ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)

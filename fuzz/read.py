@@ -78,7 +78,7 @@ def prepare() -> None:
     warnings.simplefilter("error")
     limits.MAX_BYTES = PAGE_BYTES
     pa.set_memory_pool(pa.system_memory_pool())  # others reserve address space in advance
-    signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGPROF, _alarm)
 
 
 def limit_memory() -> None:
@@ -89,13 +89,13 @@ def limit_memory() -> None:
 
 
 def _alarm(*_: object) -> None:
-    raise TooSlowError(f"more than {SECONDS} s")
+    raise TooSlowError(f"more than {SECONDS} s of processors")
 
 
 def limited(work: Callable[[], T]) -> T:
-    """What `work` gives, within `SECONDS`."""
-    signal.alarm(SECONDS)
+    """What `work` gives, within `SECONDS` of processors, which other programs do not use up."""
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         return work()
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)

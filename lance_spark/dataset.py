@@ -24,6 +24,7 @@ from lance_spark.schema.blobs import BlobHandling
 from lance_spark.storage.store import Store
 from lance_spark.table.branches.methods import BranchMethods
 from lance_spark.table.build.manifest_builder import TableSettings
+from lance_spark.table.build.sharding import sharding_spec
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_bases import add_bases
 from lance_spark.table.changes.add_columns import add_calculated_columns
@@ -45,7 +46,6 @@ from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.mem_wal.version import with_log
 from lance_spark.table.mem_wal_writing.configuration import configuration, initialize_log
-from lance_spark.table.mem_wal_writing.sharding import sharding_spec
 from lance_spark.table.mem_wal_writing.writer import ShardWriter
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
@@ -16,17 +16,31 @@ import pyarrow as pa
 
 from lance_spark.dataset import Dataset
 from lance_spark.display.arguments import known_arguments
-from lance_spark.errors import InvalidOptionError, check_at_least
+from lance_spark.errors import (
+    InvalidOptionError,
+    LanceError,
+    MissingFileError,
+    VersionNotFoundError,
+    check_at_least,
+)
 from lance_spark.predicate import Filter
-from lance_spark.table.scan.take import row_numbers
+from lance_spark.table.mem_wal.version import with_log
+from lance_spark.table.scan.plan import ScanPlan, names
+from lance_spark.table.scan.read_ahead import prefetch
+from lance_spark.table.scan.take import RowReader, row_numbers
+from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
 BLOCK_ROWS = 64
+BLOCK_BYTES = 512 << 10
 WINDOW_BLOCKS = 64
-"""Rows of a block, which are read together, and the blocks whose rows are mixed, by default."""
+WINDOW_BYTES = 16 << 20
+"""The most rows and bytes of a block, which is read at once, and the most blocks and bytes of a window, by default."""
 
+_MAX_BYTES = 16 << 20
+_MAX_ROWS = 1 << 16
+"""About the most bytes, and rows, that are read together."""
 
-MAX_BYTES = 16 << 20
-"""About the bytes of rows that are read together."""
+_KEEP = "Begin an epoch of the latest version; a tag on a version keeps it (dataset.tags.create)"
 
 
 @dataclass(frozen=True)
@@ -161,14 +175,15 @@ class Batches:
         *,
         drop_last: bool = False,
         pad: bool = False,
-        block_rows: int = BLOCK_ROWS,
-        window_blocks: int = WINDOW_BLOCKS,
+        block_rows: int | None = None,
+        window_blocks: int | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """Pin a version, and find the rows that satisfy the filter, whose numbers stay in memory.
 
         `table` is a URI, or a Dataset, whose version is pinned. See `Order` for `shuffle`, `seed`, `block_rows` and
-        `window_blocks`, and `Share` for the others.
+        `window_blocks`, and `Share` for the others. By default, a block has 64 rows and a window 64 blocks, and fewer if
+        the rows of the version are large: half a megabyte and 16 megabytes of files.
         """
         if isinstance(table, Dataset):
             self._dataset = table if version is None else table.checkout_version(version)
@@ -176,7 +191,15 @@ class Batches:
             self._dataset = Dataset.open(table, version=version, storage_options=storage_options)
         self._columns = columns
         self._filter = filter
-        self._order = Order(0, shuffle, seed, block_rows, window_blocks)
+        self._are_blocks_given = block_rows is not None, window_blocks is not None
+        usual_rows, usual_blocks = _usual_blocks(self._dataset.snapshot, block_rows)
+        self._order = Order(
+            0,
+            shuffle,
+            seed,
+            usual_rows if block_rows is None else block_rows,
+            usual_blocks if window_blocks is None else window_blocks,
+        )
         self.share = Share(batch_size, rank, world_size, drop_last, pad)
         self.epoch = 0
         self._consumed = 0
@@ -243,26 +266,61 @@ class Batches:
 
     def read(self, epoch: int, start: int, worker: int = 0, workers: int = 1) -> Iterator[pa.Table]:
         """Those of this rank's batches, from a place of an epoch on, that one of several workers reads: every `workers`-th."""
-        # Batches of a window are read together: their rows are near each other.
-        window = self._order.block_rows * self._order.window_blocks
-        most = max(1, window // (self.share.step_rows * workers))
         steps = range(worker, self.share.steps(self.rows, start), workers)
+        groups = self._groups(epoch, start, steps)
+        # Several workers read while the loop and each other work; a thread in each would only take their processors.
+        for group in prefetch(groups, _MAX_BYTES) if workers == 1 else groups:
+            yield from _divided(group.rows, group.sizes)
+
+    def _groups(self, epoch: int, start: int, steps: range) -> Generator[_Group, None, None]:
+        """The batches of these steps. Those of some windows, or of a part of one, are read together: their rows are near each other."""
+        reader = self._reader()
         together = 1
         while steps:
             batches = [self.share.samples(self._order, epoch, start, step) for step in steps[:together]]
-            rows = self.take(np.concatenate(batches))
-            yield from _divided(rows, batches)
+            try:
+                rows = reader.take(self._numbers(np.concatenate(batches)))
+            except LanceError as e:
+                raise self._cleaned_up(e) or e from e
+            yield _Group(rows, [len(batch) for batch in batches])
             steps = steps[together:]
-            together = max(1, min(most, together * MAX_BYTES // max(rows.nbytes, 1)))
+            together = self._together(start + steps.start * self.share.step_rows, steps.step, rows.nbytes / max(len(rows), 1))
+
+    def _cleaned_up(self, error: LanceError) -> VersionNotFoundError | None:
+        """The error that says that the version was removed while it was read; None if it is still there."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, MissingFileError):
+            cause = cause.__cause__
+        if cause is None:
+            return None
+        snapshot = self._dataset.snapshot
+        if snapshot.version in list_versions(snapshot.store):
+            return None
+        return VersionNotFoundError(f"a cleanup has removed version {snapshot.version} while it was read: {error}. {_KEEP}")
+
+    def _together(self, place: int, workers: int, row_bytes: float) -> int:
+        """How many batches to read together from this place of the epoch on: up to the end of a window, if memory allows."""
+        fitting = max(1, int(min(_MAX_BYTES / max(row_bytes, 1), _MAX_ROWS) / self.share.batch_size))
+        stride = self.share.step_rows * workers
+        window = self._order.block_rows * self._order.window_blocks
+        ends = (place + fitting * stride) // window * window
+        return (ends - place) // stride or fitting if ends > place else fitting
+
+    def _reader(self) -> RowReader:
+        snapshot = with_log(self._dataset.snapshot)
+        return RowReader(snapshot, ScanPlan(names(self._columns)).checked(snapshot))
 
     def take(self, samples: Sequence[int] | np.ndarray) -> pa.Table:
         """The samples with these numbers, in this order. Raises IndexError."""
-        numbers = row_numbers("samples", samples)
-        if self._row_numbers is not None:
-            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.rows:
-                raise IndexError(f"there are {self.rows} samples; {numbers.min()} to {numbers.max()} are asked for")
-            numbers = self._row_numbers[numbers]
-        return self._dataset.take(numbers, self._columns)
+        return self._reader().take(self._numbers(row_numbers("samples", samples)))
+
+    def _numbers(self, samples: np.ndarray) -> np.ndarray:
+        """The numbers of the rows of these samples."""
+        if self._row_numbers is None:
+            return samples
+        if len(samples) and not 0 <= samples.min() <= samples.max() < self.rows:
+            raise IndexError(f"there are {self.rows} samples; {samples.min()} to {samples.max()} are asked for")
+        return self._row_numbers[samples]
 
     def state_dict(self) -> dict[str, Any]:
         """Which samples the loop has been given, and in which order: numbers and texts, as JSON has them."""
@@ -280,29 +338,59 @@ class Batches:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on after the samples of a state, in the version that it was taken of.
 
-        Raises InvalidOptionError for a state of other samples or of another order.
+        Blocks and windows that were not given are those of the state. Raises InvalidOptionError for a state of other
+        samples or of another order.
         """
         own = self.state_dict()
         if missing := [name for name in own if name not in state]:
             raise InvalidOptionError(f"the state lacks {missing[0]!r}; pass what state_dict() has returned")
-        for name in ("shuffle", "seed", "block_rows", "window_blocks"):
+        given = [name for name, is_given in zip(("block_rows", "window_blocks"), self._are_blocks_given) if is_given]
+        for name in ("shuffle", "seed", *given):
             if state[name] != own[name]:
                 raise InvalidOptionError(f"the state was taken with {name}={state[name]!r}, not {own[name]!r}")
         if state["version"] != own["version"]:
-            self._dataset = self._dataset.checkout_version(state["version"])
+            try:
+                self._dataset = self._dataset.checkout_version(state["version"])
+            except VersionNotFoundError as e:
+                raise VersionNotFoundError(f"the state is of a version that a cleanup has removed: {e}. {_KEEP}") from e
             self._find_rows()
         if state["rows"] != self.rows:
             raise InvalidOptionError(
                 f"the state was taken of {state['rows']} samples, but there are {self.rows}; pass the same filter and table"
             )
+        self._order = replace(self._order, block_rows=state["block_rows"], window_blocks=state["window_blocks"])
         self.set_epoch(state["epoch"])
         self._consumed = state["samples"]
         self._resumed = True
 
 
-def _divided(rows: pa.Table, batches: Sequence[np.ndarray]) -> Iterator[pa.Table]:
-    """The rows of each batch of samples, of those of all of them."""
+def _usual_blocks(snapshot: Snapshot, block_rows: int | None) -> tuple[int, int]:
+    """The rows of a block, unless they are given, and the blocks of a window, if rows are as large as those of the version."""
+    fragments = snapshot.manifest.fragments
+    rows = sum(fragment.physical_rows or 0 for fragment in fragments)
+    row_bytes = sum(file.size or 0 for fragment in fragments for file in fragment.files) / max(rows, 1) or 1.0
+    if block_rows is None:
+        block_rows = int(min(max(BLOCK_BYTES / row_bytes, 1), BLOCK_ROWS))
+    blocks = WINDOW_BYTES / (row_bytes * max(block_rows, 1))
+    return block_rows, int(min(max(blocks, 1), WINDOW_BLOCKS))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The rows of batches that were read together, and how many each batch has."""
+
+    rows: pa.Table
+    sizes: Sequence[int]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the rows."""
+        return int(self.rows.nbytes)
+
+
+def _divided(rows: pa.Table, sizes: Sequence[int]) -> Iterator[pa.Table]:
+    """The rows of each batch, of those of all of them."""
     begin = 0
-    for batch in batches:
-        yield rows.slice(begin, len(batch))
-        begin += len(batch)
+    for size in sizes:
+        yield rows.slice(begin, size)
+        begin += size

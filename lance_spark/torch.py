@@ -16,7 +16,7 @@ from torch.utils.data import Dataset as MapDataset
 from lance_spark.dataset import Dataset
 from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import InvalidOperationError, SchemaMismatchError
-from lance_spark.loaders import BLOCK_ROWS, WINDOW_BLOCKS, Batches
+from lance_spark.loaders import Batches
 from lance_spark.predicate import Filter
 
 _EPOCH, _START, _IS_COUNTED, _WAS_READ_UNCOUNTED = range(4)
@@ -87,8 +87,8 @@ class LanceDataset(IterableDataset[Any]):  # type: ignore[misc]
         drop_last: bool = False,
         pad: bool = False,
         transform: Callable[[pa.Table], Any] = to_tensors,
-        block_rows: int = BLOCK_ROWS,
-        window_blocks: int = WINDOW_BLOCKS,
+        block_rows: int | None = None,
+        window_blocks: int | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """Pin a version; see `lance_spark.loaders.Batches` for the arguments.

@@ -20,11 +20,9 @@ import pyspark
 from lance_spark.spark.jvm.classes import DIGEST, digest_of
 from lance_spark.spark.jvm.features import sources
 
-# The sources are in the language that Janino takes, too: raw types, and casts that javac does not need.
-# Spark's jars name jars that are not there, and classes of annotations that are not (path, classfile).
-# Older methods of Spark are in use where not all versions have the newer ones (deprecation, removal).
-# What is serialized is read by the same classes (serial).
-LINT = "-Xlint:all,-rawtypes,-unchecked,-cast,-path,-classfile,-deprecation,-removal,-serial"
+# All warnings of the sources. Two kinds are about Spark's jars, which name jars that are not there (path), and classes of annotations that
+# are not (classfile).
+LINT = "-Xlint:all,-path,-classfile"
 RELEASE = "17"
 SPARK = Path(pyspark.__file__).parent / "jars"
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from lance_spark.storage.hadoop import hadoop_files
 from lance_spark.table.maintenance import cleanup
 from tests.s3_server import running
 from tests.sample import representatives
 from tests.spark_session import load, spark, uri
+from tests.storage.hadoop_cluster import Cluster
 
 __all__ = ["load", "spark", "uri"]
 
@@ -22,6 +27,19 @@ def s3_server() -> Iterator[str]:
     """The address of an S3 and DynamoDB server with the bucket "tables"."""
     with running() as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+def hadoop_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a cluster with the rules of HDFS, in this process."""
+    import hdfs_native
+
+    (tmp_path / "hadoop").mkdir()
+    cluster = Cluster(tmp_path / "hadoop")
+    monkeypatch.setattr(hdfs_native, "Client", lambda address, settings: cluster)
+    hadoop_files.cache_clear()
+    yield "hdfs://cluster:8020"
+    hadoop_files.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +57,16 @@ def among_others() -> None:
 def pytest_configure() -> None:
     # A shell ignores interrupts in the programs that it runs in the background, and so would the programs that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    with contextlib.suppress(ImportError):
+        read_descriptions_of_services_once()
+
+
+def read_descriptions_of_services_once() -> None:
+    """Each session of botocore reads megabytes of JSON about AWS, and hundreds of tests have sessions with options of their own."""
+    from botocore.loaders import JSONFileLoader
+
+    read = functools.cache(JSONFileLoader().load_file)
+    JSONFileLoader.load_file = lambda self, path: read(path)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m slow` selects by marks

@@ -1,7 +1,7 @@
 """Faults that are put into the code, one at a time: do the tests find them? `make mutants MUTANTS="--count 200"`.
 
-Each fault is tried with the tests of its area that `make test` runs, and if these find nothing, with the slow ones. What only the slow
-tests find is a gap of `make test`: the exit code is 1. The sample is the same each time for a seed.
+Each fault is tried with the tests of its area that `make test` runs, those of its file first, and if these find nothing, with the slow
+ones. What only the slow tests find is a gap of `make test`: the exit code is 1. The sample is the same each time for a seed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ AREAS = {
     "commit": (["table/commit", "table/build"], ["tests/table/commit", "tests/table/build"]),
     "scan": (["table/scan"], ["tests/table/scan", "tests/test_dataset.py"]),
     "index": (["index", "table/indexes"], ["tests/index", "tests/table/indexes"]),
-    "doors": (["dataset.py", "lance_table.py", "operations.py"], ["tests/test_dataset.py", "tests/test_wrong_arguments.py", "tests/verbs"]),
+    "cleanup": (["table/maintenance", "table/versions"], ["tests/table/maintenance", "tests/table/versions"]),
+    "doors": (["dataset.py", "operations.py"], ["tests/test_dataset.py", "tests/test_wrong_arguments.py"]),
+    "verbs": (["lance_table.py", "verbs"], ["tests/verbs"]),
 }
 """Files and folders of the package, and the tests of them."""
 COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in", ast.NotIn: "in"}
@@ -107,7 +109,7 @@ class Tests:
     def time(self) -> None:
         """Run them without a fault, which tells how long they take."""
         begun = time.monotonic()
-        if self._fail(None):
+        if self._fail([], None):
             sys.exit(f"the tests of {self.area} ({self.marks}) fail without a fault")
         self.seconds = time.monotonic() - begun
 
@@ -120,14 +122,20 @@ class Tests:
         original = file.read_text()
         file.write_text(mutant.source)
         try:
-            return self._fail(60 + PATIENCE * self.seconds)
+            return self._fail(self._nearest(mutant), 60 + PATIENCE * self.seconds)
         except subprocess.TimeoutExpired:
             return True
         finally:
             file.write_text(original)
 
-    def _fail(self, seconds: float | None) -> bool:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", self.marks, *AREAS[self.area][1]]
+    def _nearest(self, mutant: Mutant) -> list[str]:
+        """The tests of the file with the fault, which find most faults soon."""
+        mirrored = Path("tests", *mutant.file.parent.parts[1:], f"test_{mutant.file.stem}.py")
+        inside = any(mirrored.is_relative_to(tests) for tests in AREAS[self.area][1])
+        return [str(mirrored)] if inside and (self.place / mirrored).exists() else []
+
+    def _fail(self, first: list[str], seconds: float | None) -> bool:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", self.marks, *first, *AREAS[self.area][1]]
         environment = {**os.environ, "PYTHONPATH": str(self.place)}
         quiet = subprocess.DEVNULL
         done = subprocess.run(command, cwd=self.place, env=environment, stdout=quiet, stderr=quiet, timeout=seconds)

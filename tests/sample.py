@@ -14,8 +14,12 @@ def others_slow(cases: Iterable[Any], always: Collection[Any]) -> list[Any]:
     return [case if case in always else pytest.param(*_values(case), marks=pytest.mark.slow) for case in cases]
 
 
-def by_turns(cases: Iterable[Any], turns: int = 3) -> list[Any]:
-    """Each case with each number below `turns`: of the calls at which something happens, it takes every third one, from that number on.
+TURNS = 6
+"""Of the calls at which something may happen, a test takes one of so many."""
+
+
+def by_turns(cases: Iterable[Any], turns: int = TURNS) -> list[Any]:
+    """Each case with each number below `turns`: of the calls at which something happens, it takes one of so many, from that number on.
 
     One number of each case runs always, by turns, so that the cases together take all calls; the others are slow.
     """

@@ -19,6 +19,8 @@ _MEANINGS = {
     "lance.auto_cleanup.retain_versions": "automatic cleanup: the number of latest versions to keep",
     "lance_spark.clustering": "the columns by which the table is [clustered](verbs/optimize.md#cluster-a-table); written by lance-spark",
     "lance_spark.primary_key": "in a statement of Spark: the [primary key](verbs/alter.md#primary-key); written by lance-spark",
+    "lance_spark.mem_wal": "gives the table a [write-ahead log](mem-wal.md#write-rows): `unsharded`, `bucket(COLUMN, NUMBER)`, "
+    "`identity(COLUMN)`, or `true` for shards that are chosen by hand",
     "lance_spark.written": "of a table of the [session catalog](planner.md#tables-of-the-session-catalog): it had a first write",
 }
 """The properties that lance-spark itself uses. Other known ones are those of other libraries."""

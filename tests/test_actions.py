@@ -181,6 +181,40 @@ def test_no_two_operations_have_one_name() -> None:
     assert sorted(names) == sorted(ACTIONS)
 
 
+IN_ICEBERG = {
+    "rewrite_data_files": "strategy sort_order options where",
+    "expire_snapshots": "older_than retain_last max_concurrent_deletes stream_results snapshot_ids clean_expired_metadata",
+    "remove_orphan_files": "older_than location dry_run max_concurrent_deletes file_list_view equal_schemes equal_authorities "
+    "prefix_mismatch_mode prefix_listing stream_results",
+    "rollback_to_snapshot": "snapshot_id",
+    "rollback_to_timestamp": "timestamp",
+    "set_current_snapshot": "snapshot_id ref",
+    "cherrypick_snapshot": "snapshot_id",
+    "fast_forward": "branch to",
+    "publish_changes": "wap_id",
+    "ancestors_of": "snapshot_id",
+    "rewrite_manifests": "use_caching spec_id sort_by",
+    "rewrite_position_delete_files": "options where",
+    "rewrite_table_path": "source_prefix target_prefix start_version end_version staging_location create_file_list",
+    "create_changelog_view": "changelog_view options compute_updates identifier_columns net_changes",
+    "migrate": "properties drop_backup backup_table_name parallelism ignore_missing_files",
+    "add_files": "source_table partition_filter check_duplicate_files parallelism",
+    "register_table": "metadata_file",
+    "snapshot": "source_table location properties parallelism ignore_missing_files",
+    "compute_table_stats": "snapshot_id columns",
+    "compute_partition_stats": "snapshot_id",
+}
+"""The arguments of Iceberg's procedures after the table, by position."""
+
+
+@pytest.mark.parametrize("name", IN_ICEBERG)
+def test_procedures_of_iceberg_take_its_arguments_in_its_order(name: str) -> None:
+    given = IN_ICEBERG[name].split()
+    found = ACTIONS[name].at("CALL")
+    assert [p.name for p in found][: len(given)] == given
+    assert all(p.type != "int" for p in found), "the JVM reads whole numbers as bigint"
+
+
 def test_every_operation_is_compared_at_its_doors() -> None:
     assert {action.name for action in OWN_ACTIONS} == {case.name for case in CASES}
 

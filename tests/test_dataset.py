@@ -212,6 +212,7 @@ def test_legacy_tables(tmp_path: Path) -> None:
     same(uri)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "scan",
     [
@@ -230,6 +231,7 @@ def test_limit_and_offset_count_rows_of_the_result(uri: str, scan: Any, deleted:
     assert Dataset.open(uri).scan(filter="id >= 0", **scan).to_table() == got
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("filter", "columns"),
     [("id >= 95 AND id < 205", None), ("name = 'n3'", ["id"]), ("x IS NULL", ["v", "l"]), ("p.a > 200", ["p.b"]), ("p.b = 'b7'", ["p.a"])],
@@ -252,6 +254,7 @@ def test_a_filter_on_the_row_address_reads_no_file(uri: str) -> None:
     assert ds.count_rows("_rowaddr >= 0") == 250
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("deleted", [None, "id % 3 = 1", "id > 20"])
 @pytest.mark.parametrize("indices", [[], [0], [5, 3, 5, 0], [81, 2, 33, 80, 82], list(range(50, 83))], ids=str)
 def test_take_returns_rows_in_the_given_order(uri: str, deleted: Any, indices: Any) -> None:

@@ -33,11 +33,12 @@ def place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     spark.sql("DROP DATABASE examples CASCADE")
 
 
-# The examples of these pages build indexes and run streams, which takes many seconds each.
+# The examples of these pages build indexes, run streams and start programs, which takes many seconds each.
 LONG = {
-    ROOT / "docs" / f"{name}.md" for name in ("nearest-join", "indexes", "streaming", "from-delta", "from-iceberg", "from-jvm-connector")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("nearest-join", "indexes", "streaming", "from-delta", "from-iceberg", "from-jvm-connector", "command-line", "sql")
 }
-ALWAYS = [ROOT / "README.md", *(page for page in PAGES[::2] if page not in LONG)]
+ALWAYS = [ROOT / "README.md", *(page for page in PAGES[::3] if page not in LONG)]
 
 
 @pytest.mark.parametrize("page", others_slow(PAGES, ALWAYS), ids=lambda page: str(page.relative_to(ROOT)))

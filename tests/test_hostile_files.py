@@ -28,14 +28,14 @@ def run(*options: str, **environment: str) -> dict[str, int]:
     return outcomes
 
 
-@pytest.mark.parametrize(("first", "count"), others_slow([(0, 130), (130, 270)], [(0, 130)]))
+@pytest.mark.parametrize(("first", "count"), others_slow([(0, 70), (70, 270)], [(0, 70)]))
 def test_hostile_tables_are_read_or_refused(first: int, count: int) -> None:
     outcomes = run(f"--first={first}", f"--count={count}")
     assert outcomes["read"] + outcomes["refused"] + outcomes.get("done", 0) >= count
     assert min(outcomes["read"], outcomes["refused"]) > count // 8
 
 
-@pytest.mark.parametrize(("first", "count"), others_slow([(0, 100), (100, 200)], [(0, 100)]))
+@pytest.mark.parametrize(("first", "count"), others_slow([(0, 60), (60, 200)], [(0, 60)]))
 def test_operations_on_hostile_tables_are_done_or_refused_and_leave_the_table_whole(first: int, count: int) -> None:
     outcomes = run("--operations", f"--first={first}", f"--count={count}")
     assert outcomes["done"] + outcomes["refused"] >= count

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+import sys
+from datetime import timedelta
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from lance_spark import Dataset, loaders
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError, VersionNotFoundError
 from lance_spark.loaders import Batches, Order
 
 ROWS = 200
@@ -158,6 +162,62 @@ def test_rows_that_are_appended_meanwhile_are_in_no_epoch(tmp_path: Path) -> Non
     assert late.rows == 100
     late.load_state_dict(state)
     assert sorted(chain(*before, *map(ids, late))) == list(range(50))
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["before the first batch", "after the first batch"])
+def test_an_epoch_whose_version_is_cleaned_up_ends_with_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    monkeypatch.setattr(loaders, "_MAX_BYTES", 10_000)  # so that not all is read ahead
+    rows = pa.table({"id": range(4000), "data": [random.Random(i).randbytes(300) for i in range(4000)]})
+    Dataset.write(tmp_path / "t", rows, max_rows_per_file=1000)
+    batches = Batches(tmp_path / "t", ["data"], batch_size=10, shuffle=True, block_rows=1, window_blocks=20)
+    epoch, state = iter(batches), batches.state_dict()
+    found = list(islice(epoch, first))
+    written = Dataset.write(tmp_path / "t", rows, mode="overwrite")
+    written.cleanup_old_versions(older_than=timedelta(0))
+    with pytest.raises(VersionNotFoundError, match=r"removed version 1 while it was read.*dataset\.tags\.create"):
+        found.extend(epoch)
+    assert all(batch.num_rows == 10 for batch in found)
+    with pytest.raises(VersionNotFoundError, match=r"removed.*has no version 1; existing versions: 2.*dataset\.tags\.create"):
+        Batches(tmp_path / "t", ["data"], shuffle=True).load_state_dict(state)
+
+
+def test_a_script_may_end_in_the_middle_of_an_epoch(table: Dataset) -> None:
+    script = (
+        "import sys; from lance_spark.loaders import Batches; epoch = iter(Batches(sys.argv[1], batch_size=7)); print(len(next(epoch)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, table.uri], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("7\n", "")
+
+
+def test_a_tag_keeps_the_version_of_an_epoch(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(100)})
+    Dataset.write(tmp_path / "t", rows).tags.create("epoch", 1)
+    batches = Batches(tmp_path / "t", batch_size=10, shuffle=True)
+    epoch = iter(batches)
+    found = ids(next(epoch))
+    written = Dataset.write(tmp_path / "t", rows, mode="overwrite").delete("id < 50")
+    written.optimize.compact_files()
+    Dataset.open(tmp_path / "t").cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+    assert sorted(found + list(chain(*map(ids, epoch)))) == list(range(100))
+
+
+def test_blocks_are_smaller_where_rows_are_large_and_a_state_brings_its_own(tmp_path: Path) -> None:
+    small, large = pa.table({"data": [bytes(8)] * 10}), pa.table({"data": [random.Random(i).randbytes(100_000) for i in range(12)]})
+    Dataset.write(tmp_path / "t", small)
+    batches = Batches(tmp_path / "t", shuffle=True, batch_size=2)
+    state = batches.state_dict()
+    assert (state["block_rows"], state["window_blocks"]) == (64, 64)
+    assert (Batches(tmp_path / "t", block_rows=3).state_dict()["block_rows"]) == 3
+    Dataset.write(tmp_path / "t", large, mode="overwrite")
+    later = Batches(tmp_path / "t", shuffle=True, batch_size=2)
+    other = later.state_dict()
+    assert (other["block_rows"], other["window_blocks"]) == (5, 33)
+    later.load_state_dict(state)
+    assert later.state_dict() == state
+    with pytest.raises(InvalidOptionError, match="block_rows=64, not 3"):
+        Batches(tmp_path / "t", shuffle=True, block_rows=3).load_state_dict(state)
 
 
 def test_columns_and_rows_are_chosen(table: Dataset) -> None:

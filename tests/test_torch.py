@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -66,6 +69,50 @@ def test_an_epoch_that_is_left_is_resumed_by_other_workers(table: Dataset, conte
     resumed = second.loader(num_workers=1, multiprocessing_context=context)
     assert sorted(given_before + samples(resumed)) == list(range(ROWS))
     assert resumed.state_dict()["epoch"] == 1
+
+
+LOOP = """
+import json, os, sys
+from lance_spark.torch import LanceDataset
+
+uri, place, workers, context, until = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] or None, int(sys.argv[5])
+if __name__ == "__main__":
+    dataset = LanceDataset(uri, ["id"], batch_size=16, shuffle=True, seed=3, block_rows=4, window_blocks=8)
+    options = {"multiprocessing_context": context, "persistent_workers": True} if workers else {}
+    loader = dataset.loader(num_workers=workers, **options)
+    log = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    if lines := open(place).read().splitlines():
+        loader.load_state_dict(json.loads(lines[-1])["state"])
+    for step, batch in enumerate(loader):
+        line = json.dumps({"ids": batch["id"].tolist(), "state": loader.state_dict()})
+        os.write(log, (line + "\\n").encode())  # the step and the checkpoint in one write
+        if step + 1 == until:
+            os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [(0, "", 3), (2, "fork", 4), (0, "", 0)],
+        pytest.param([(2, "spawn", 2), (1, "spawn", 3), (3, "fork", 0)], marks=pytest.mark.slow),
+    ],
+    ids=["fork", "spawn"],
+)
+def test_a_loop_that_is_killed_gets_each_row_once_with_other_workers(
+    table: Dataset, tmp_path: Path, runs: list[tuple[int, str, int]]
+) -> None:
+    copy = Dataset.write(tmp_path / "t", table.to_table(), max_rows_per_file=100)
+    script, log = tmp_path / "loop.py", tmp_path / "log"
+    script.write_text(LOOP)
+    for workers, context, until in runs:
+        command = [sys.executable, str(script), copy.uri, str(log), str(workers), context, str(until)]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        assert ended.returncode == (-9 if until else 0), ended.stderr
+        # Between the runs, others change the table.
+        Dataset.open(copy.uri).delete("id < 200").insert(table.to_table()).optimize.compact_files()
+    steps = [json.loads(line)["ids"] for line in log.read_text().splitlines()]
+    assert sorted(chain(*steps)) == list(range(ROWS))
 
 
 def test_workers_that_persist_know_the_epoch(table: Dataset) -> None:

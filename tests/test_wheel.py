@@ -160,6 +160,19 @@ def test_the_readme_runs_where_only_the_wheel_is_installed(built: Path, tmp_path
     assert done.stdout.strip() == "7 examples"
 
 
+def test_pages_for_other_libraries_run_where_no_spark_is_installed(built: Path, tmp_path: Path) -> None:
+    home = installed(tmp_path / "venv", sys.executable, str(built / f"{NAME}-py3-none-any.whl"), "duckdb", "polars")
+    python = str(home / "bin" / "python")
+    has_spark = subprocess.run([python, "-c", "import pyspark"], env=plain_environment(), capture_output=True)
+    assert has_spark.returncode == 1
+    place = tmp_path / "place"
+    place.mkdir()
+    for page in ("python.md", "loaders.md"):
+        command = [python, "-P", str(ROOT / "tests" / "examples.py"), str(ROOT / "docs" / page)]
+        done = subprocess.run(command, cwd=place, env=plain_environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_chosen_python_without_the_package_is_named(built: Path, tmp_path: Path) -> None:
     other = installed(tmp_path / "other", sys.executable, "six")
     environment = {**os.environ, "PYTHONPATH": "", "PYSPARK_PYTHON": str(other / "bin" / "python")}

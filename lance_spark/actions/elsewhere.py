@@ -24,11 +24,6 @@ def _without_meaning(name: str, instead: str, **parameters: str) -> Action:
 _NO_STATISTICS = "nothing is needed: a scan takes rows, bytes and bounds from the table itself"
 ACTIONS = (
     _without_meaning(
-        "cherrypick_snapshot",
-        "each branch has versions of its own; write CALL cherry_pick(table => 't', version => 3, branch => 'dev')",
-        snapshot_id="bigint",
-    ),
-    _without_meaning(
         "publish_changes",
         "changes wait in a branch to be published; write CALL fast_forward(table => 't', branch => 'main', to => 'dev')",
         wap_id="string",
@@ -39,7 +34,7 @@ ACTIONS = (
         source_table="string",
         partition_filter=_MAP,
         check_duplicate_files="boolean",
-        parallelism="int",
+        parallelism="bigint",
     ),
     _without_meaning(
         "snapshot",
@@ -47,20 +42,13 @@ ACTIONS = (
         source_table="string",
         location="string",
         properties=_MAP,
+        parallelism="bigint",
+        ignore_missing_files="boolean",
     ),
     _without_meaning(
         "register_table",
         "write CREATE TABLE t LOCATION '/path', which registers the table that is there, or name the table by its path: lance.`/path`",
         metadata_file="string",
-    ),
-    _without_meaning(
-        "create_changelog_view",
-        "write CREATE TEMPORARY VIEW v AS SELECT * FROM table_changes('t', 1, 2), the rows that versions 1 and 2 changed",
-        changelog_view="string",
-        options=_MAP,
-        identifier_columns=_TEXTS,
-        compute_updates="boolean",
-        net_changes="boolean",
     ),
     _without_meaning(
         "rewrite_position_delete_files",
@@ -76,7 +64,8 @@ ACTIONS = (
         start_version="string",
         end_version="string",
         staging_location="string",
+        create_file_list="boolean",
     ),
-    _without_meaning("compute_table_stats", _NO_STATISTICS, snapshot_id="bigint", columns=_TEXTS),
-    _without_meaning("compute_partition_stats", _NO_STATISTICS, snapshot_id="bigint"),
+    _without_meaning("compute_table_stats", _NO_STATISTICS, snapshot_id="string", columns=_TEXTS),
+    _without_meaning("compute_partition_stats", _NO_STATISTICS, snapshot_id="string"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,11 +13,14 @@ from lance_spark.actions.action import REQUIRED, Action, Job, Parameter
 from lance_spark.actions.cleanup import clean_up
 from lance_spark.actions.restore import restore
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError, VersionNotFoundError
+from lance_spark.table.branches.heads import latest_of, name_of
+from lance_spark.table.branches.merge import cherry_pick
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.optimize import STAGES, Compaction, CompactionMetrics, optimize
 from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.stages import Results
+from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
@@ -80,7 +83,7 @@ def _rewrite(runner: Runner, snapshot: Snapshot, how: Compaction) -> CompactionM
 
 
 def _rewritten(metrics: CompactionMetrics) -> Rows:
-    return [(metrics.files_removed, metrics.files_added, 0)]
+    return [(metrics.files_removed, metrics.files_added, None, 0, None)]
 
 
 def _expire(
@@ -115,21 +118,26 @@ def _expiry_of(snapshot: Snapshot, versions: frozenset[int]) -> CleanupPolicy:
     return CleanupPolicy(versions=versions)
 
 
+_ONE_LISTING = ("location", "file_list_view", "equal_schemes", "equal_authorities", "prefix_mismatch_mode")
+"""Arguments of `remove_orphan_files` that say which files are looked at."""
+
+
 def _remove_orphans(
     snapshot: Snapshot,
     older_than: datetime | None = None,
     dry_run: bool = False,
-    location: str | None = None,
-    **without_effect: Any,
+    **given: Any,
 ) -> Rows:
-    if location is not None:
-        raise UnsupportedFeatureError("remove_orphan_files: the folders of a table are searched together; leave out location")
+    if chosen := [name for name in _ONE_LISTING if name in given]:
+        raise UnsupportedFeatureError(
+            f"remove_orphan_files: the folders of a table are listed, and compared with its manifests; leave out {chosen[0]}"
+        )
     if older_than is not None:
         raise UnsupportedFeatureError(
             "remove_orphan_files: a file that no version names is removed when it is 7 days old, since a writer may be about to commit it; "
             "leave out older_than"
         )
-    _warn("remove_orphan_files", without_effect)
+    _warn("remove_orphan_files", given)
     return [(file,) for file in clean_up(snapshot, before_version=1, dry_run=dry_run).files]
 
 
@@ -152,6 +160,28 @@ def _ancestors(snapshot: Snapshot, snapshot_id: int | None = None) -> Rows:
     return [(entry.version, round(entry.timestamp.timestamp() * 1000)) for entry in found]
 
 
+def _pick(snapshot: Snapshot, snapshot_id: int) -> Rows:
+    """Commit what a version of another branch has changed to the branch of `snapshot`."""
+    found = list(_branches_with(snapshot, snapshot_id))
+    if len(found) == 1:
+        return [(snapshot_id, cherry_pick(snapshot, snapshot_id, found[0], name_of(snapshot)).version)]
+    has = f"the branches {', '.join(found)} have" if found else "no other branch has"
+    write = f"CALL cherry_pick(table => 't', version => {snapshot_id}, branch => 'dev')"
+    raise InvalidOptionError(f"cherrypick_snapshot: {has} a version {snapshot_id} that is not of another one; name the branch: {write}")
+
+
+def _branches_with(snapshot: Snapshot, version: int) -> Iterator[str]:
+    """The other branches that made a version with this number after they parted."""
+    for name, branch in sorted(refs.branches(snapshot.root).items()):
+        is_own = name != name_of(snapshot) and version > branch.parent_version
+        if is_own and version in list_versions(latest_of(snapshot, name).store):
+            yield name
+
+
+def _only_called(snapshot: Snapshot, **given: Any) -> Rows:
+    raise UnsupportedFeatureError("create_changelog_view makes a view of a session: write CALL, or table_changes('t', 1, 2)")
+
+
 def _no_manifests(snapshot: Snapshot, **without_effect: Any) -> Rows:
     _warn("rewrite_manifests", without_effect)
     return [(0, 0)]
@@ -166,7 +196,26 @@ _EXPIRED: Sequence[str] = (
     "deleted_statistics_files_count",
 )
 _MOVED = {"previous_snapshot_id": "bigint", "current_snapshot_id": "bigint"}
-_NO_EFFECT = "has no effect"
+_NO_EFFECT, _LEFT_OUT = "has no effect", "must be left out"
+CHANGELOG_VIEW = Action(
+    "create_changelog_view",
+    "make a temporary view of what versions have changed, as in Iceberg",
+    {"changelog_view": "string"},
+    _only_called,
+    (
+        Parameter("changelog_view", "string", "the name of the view (default: that of the table and _changes)"),
+        Parameter(
+            "options",
+            "map<string,string>",
+            "a map with start-snapshot-id (the version before the first one) and end-snapshot-id, or start-timestamp and end-timestamp",
+        ),
+        Parameter("compute_updates", "boolean", "whether updates are UPDATE_BEFORE and UPDATE_AFTER, or DELETE and INSERT"),
+        Parameter("identifier_columns", "array<string>", "with them, compute_updates is true by default: rows are known by their ids"),
+        Parameter("net_changes", "boolean", _LEFT_OUT),
+    ),
+    command=None,
+    see="Does `table_changes`.",
+)
 ACTIONS = (
     Action(
         "rewrite_data_files",
@@ -174,7 +223,9 @@ ACTIONS = (
         {
             "rewritten_data_files_count": "bigint",
             "added_data_files_count": "bigint",
+            "rewritten_bytes_count": "bigint",
             "failed_data_files_count": "bigint",
+            "removed_delete_files_count": "bigint",
         },
         Job(_asked, STAGES, _commit, _rewrite),
         (
@@ -186,7 +237,7 @@ ACTIONS = (
         effect="keeps",
         command=None,
         as_rows=_rewritten,
-        see="Does `compact`.",
+        see="Does `compact`. Bytes and delete files are not counted: they are null.",
     ),
     Action(
         "expire_snapshots",
@@ -196,9 +247,10 @@ ACTIONS = (
         (
             Parameter("older_than", "timestamp", "versions before this time"),
             Parameter("retain_last", "bigint", "the number of latest versions to keep"),
-            Parameter("snapshot_ids", "array<bigint>", "instead, the numbers of the versions to remove"),
             Parameter("max_concurrent_deletes", "bigint", _NO_EFFECT),
             Parameter("stream_results", "boolean", _NO_EFFECT),
+            Parameter("snapshot_ids", "array<bigint>", "instead, the numbers of the versions to remove"),
+            Parameter("clean_expired_metadata", "boolean", _NO_EFFECT),
         ),
         effect="keeps",
         command=None,
@@ -210,10 +262,16 @@ ACTIONS = (
         {"orphan_file_location": "string"},
         _remove_orphans,
         (
-            Parameter("older_than", "timestamp", "must be left out"),
+            Parameter("older_than", "timestamp", _LEFT_OUT),
+            Parameter("location", "string", _LEFT_OUT),
             Parameter("dry_run", "boolean", "tell what would be removed"),
-            Parameter("location", "string", "must be left out"),
             Parameter("max_concurrent_deletes", "bigint", _NO_EFFECT),
+            Parameter("file_list_view", "string", _LEFT_OUT),
+            Parameter("equal_schemes", "map<string,string>", _LEFT_OUT),
+            Parameter("equal_authorities", "map<string,string>", _LEFT_OUT),
+            Parameter("prefix_mismatch_mode", "string", _LEFT_OUT),
+            Parameter("prefix_listing", "boolean", _NO_EFFECT),
+            Parameter("stream_results", "boolean", _NO_EFFECT),
         ),
         effect="keeps",
         command=None,
@@ -253,6 +311,16 @@ ACTIONS = (
         see="Does `restore`.",
     ),
     Action(
+        "cherrypick_snapshot",
+        "commit what a version of another branch has changed to this one, as in Iceberg",
+        {"source_snapshot_id": "bigint", "current_snapshot_id": "bigint"},
+        _pick,
+        (Parameter("snapshot_id", "bigint", "the number of the version, which one other branch has", REQUIRED, least=1),),
+        effect="columns",
+        command=None,
+        see="Does `cherry_pick`.",
+    ),
+    Action(
         "ancestors_of",
         "list a version and those before it, newest first, as in Iceberg",
         {"snapshot_id": "bigint", "timestamp": "bigint"},
@@ -261,6 +329,7 @@ ACTIONS = (
         command=None,
         see="Times are milliseconds since 1970. See [history](time-travel.md).",
     ),
+    CHANGELOG_VIEW,
     Action(
         "rewrite_manifests",
         "do nothing: a version has one manifest, which each commit writes as a whole",
@@ -268,7 +337,7 @@ ACTIONS = (
         _no_manifests,
         (
             Parameter("use_caching", "boolean", _NO_EFFECT),
-            Parameter("spec_id", "int", _NO_EFFECT),
+            Parameter("spec_id", "bigint", _NO_EFFECT),
             Parameter("sort_by", "array<string>", _NO_EFFECT),
         ),
         command=None,

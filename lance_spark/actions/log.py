@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lance_spark.actions.action import NOTED, Action, Parameter, noted
+from lance_spark.table.build.sharding import sharding_spec
 from lance_spark.table.changes.merge.log import MergedSsTable, merge_log
 from lance_spark.table.mem_wal_writing.configuration import initialize_log
-from lance_spark.table.mem_wal_writing.sharding import sharding_spec
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions

@@ -43,9 +43,10 @@ class Cache:
             return self._values[key][0]
 
     def keep(self, key: Hashable, value: object, size: int) -> None:
-        """Keep a value of `size` bytes, unless it is too large."""
+        """Keep a value of `size` bytes, instead of another one of the `key`, unless it is too large."""
         with self._lock:
-            if key not in self._values and size <= self._most // 2:
+            self._bytes -= self._values.pop(key, (None, 0))[1]
+            if size <= self._most // 2:
                 self._values[key] = value, size
                 self._bytes += size
                 while self._bytes > self._most:

@@ -183,6 +183,7 @@ _TEXT_INDEXES: tuple[Mapping[str, Any], ...] = (
     {"base_tokenizer": "whitespace"},
     {"base_tokenizer": "raw"},
     {"base_tokenizer": "ngram"},
+    {"base_tokenizer": "icu"},
 )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.inspection.metadata_table import MetadataTable, Row
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.storage.store import Store
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.versions.history import HistoryEntry, history, newest_first
 from lance_spark.table.versions.snapshot import Snapshot, to_datetime
@@ -52,14 +54,35 @@ def _data_files(snapshot: Snapshot) -> Iterator[Row]:
     for fragment in snapshot.manifest.fragments:
         for file in fragment.files:
             store, path = snapshot.locations.data_file(file)
-            yield (_DATA, f"{store.uri}/{path}", "LANCE", fragment.physical_rows, file.size, fragment.id)
+            yield (_DATA, _uri(store, path), "LANCE", fragment.physical_rows, file.size, fragment.id)
 
 
 def _delete_files(snapshot: Snapshot) -> Iterator[Row]:
     for fragment in snapshot.manifest.fragments:
         if fragment.deletion is not None:
             store, path = snapshot.locations.deletion_file(fragment)
-            yield (_POSITIONS, f"{store.uri}/{path}", "LANCE", fragment.deletion.num_deleted, None, fragment.id)
+            yield (_POSITIONS, _uri(store, path), "LANCE", fragment.deletion.num_deleted, None, fragment.id)
+
+
+def _position_deletes(snapshot: Snapshot) -> pa.Table:
+    """A row for each deleted row."""
+    schema = pa.schema(list(_POSITION_DELETE.items()))
+    found = [schema.empty_table()]
+    for fragment in snapshot.manifest.fragments:
+        if fragment.deletion is None:
+            continue
+        offsets = read_deletions(fragment, snapshot.locations)
+        data_file = _uri(*snapshot.locations.data_file(fragment.files[0]))
+        deletion_file = _uri(*snapshot.locations.deletion_file(fragment))
+        known = (data_file, pa.scalar(_NO_SPEC, pa.int32()), deletion_file)
+        file_path, spec_id, delete_file_path = (pa.repeat(value, len(offsets)) for value in known)
+        columns = [file_path, pa.array(offsets).cast(pa.int64()), spec_id, delete_file_path]
+        found.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(found)
+
+
+def _uri(store: Store, path: str) -> str:
+    return f"{store.uri}/{path}"
 
 
 def _files(snapshot: Snapshot) -> Iterator[Row]:
@@ -145,6 +168,14 @@ _FILE: Mapping[str, pa.DataType] = {
     "file_size_in_bytes": pa.int64(),
     "fragment": pa.int64(),
 }
+_POSITION_DELETE: Mapping[str, pa.DataType] = {
+    "file_path": pa.string(),
+    "pos": pa.int64(),
+    "spec_id": pa.int32(),
+    "delete_file_path": pa.string(),
+}
+_NO_SPEC = 0
+"""Iceberg's number for the partitions of a table that has none."""
 _ENTRY: Mapping[str, pa.DataType] = {
     "status": pa.int32(),
     "snapshot_id": pa.int64(),
@@ -195,6 +226,7 @@ ICEBERG_TABLES: Mapping[str, MetadataTable] = {
     ),
     "data_files": MetadataTable(_FILE, _data_files),
     "delete_files": MetadataTable(_FILE, _delete_files),
+    "position_deletes": MetadataTable(_POSITION_DELETE, _position_deletes),
     "entries": MetadataTable(_ENTRY, _entries),
     "manifests": MetadataTable(_MANIFEST, _manifests),
     "partitions": MetadataTable(

@@ -15,10 +15,13 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """The columns of a table about a table, and the function that returns its rows for a version."""
+    """The columns of a table about a table, and the function that returns its rows for a version.
+
+    Where they are many, they are a table of Arrow.
+    """
 
     columns: Mapping[str, pa.DataType]
-    rows: Callable[[Snapshot], Iterable[Row]]
+    rows: Callable[[Snapshot], Iterable[Row] | pa.Table]
 
     @property
     def schema(self) -> pa.Schema:
@@ -27,5 +30,8 @@ class MetadataTable:
 
     def read(self, snapshot: Snapshot) -> pa.Table:
         """All rows."""
-        columns = list(zip(*self.rows(snapshot))) or [()] * len(self.columns)
+        found = self.rows(snapshot)
+        if isinstance(found, pa.Table):
+            return found
+        columns = list(zip(*found)) or [()] * len(self.columns)
         return pa.table([pa.array(values, t) for values, t in zip(columns, self.columns.values())], schema=self.schema)

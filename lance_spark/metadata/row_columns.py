@@ -18,6 +18,8 @@ ROW_FILE = -16
 FILE_PATH = -17
 FILE_NAME = -18
 FILE_ROW = -19
+DELTA_ROW_ID = -20
+DELTA_ROW_VERSION = -21
 
 ROW_COLUMNS = (
     Field("_rowid", ROW_ID, "uint64"),
@@ -26,7 +28,7 @@ ROW_COLUMNS = (
     Field("_rowoffset", ROW_OFFSET, "uint64"),
     Field("_row_created_at_version", CREATED_AT, "uint64"),
     Field("_row_last_updated_at_version", UPDATED_AT, "uint64"),
-    # The names are those of Spark's file sources. Of a fragment's data files, it is the first one.
+    # The names are those of Spark's file sources, and the last two those of Delta Lake. Of a fragment's data files, it is the first one.
     Field(
         "_metadata",
         ROW_FILE,
@@ -36,6 +38,8 @@ ROW_COLUMNS = (
             Field("file_path", FILE_PATH, "string", nullable=False),
             Field("file_name", FILE_NAME, "string", nullable=False),
             Field("row_index", FILE_ROW, "int64", nullable=False),
+            Field("row_id", DELTA_ROW_ID, "int64"),
+            Field("row_commit_version", DELTA_ROW_VERSION, "int64"),
         ),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError
-from lance_spark.namespace.catalogs.known import kind_of, open_catalog
+from lance_spark.namespace.catalogs.known import kind_of, open_catalog, refuse_misspelt
 from lance_spark.namespace.client import ClientNamespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.library import Library
@@ -59,6 +59,7 @@ def connect(place: str, storage_options: Mapping[str, str], properties: Mapping[
     if place != "dir" and (implementation := _implementation(place)):
         passed = {**own, **{STORAGE + name: value for name, value in options.items()}}
         return ClientNamespace(Library(implementation, tuple(sorted(passed.items()))), options)
+    refuse_misspelt(place)
     return _directory(own if place == "dir" else _with_place(own, "root", place), options)
 
 

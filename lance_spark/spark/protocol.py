@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
-PROTOCOL = 4
+PROTOCOL = 5
 """The number of the protocol, which Protocol.java has, too.
 
 Who changes a message or a name raises it.

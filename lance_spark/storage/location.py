@@ -20,8 +20,9 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(.*)", re.DOTALL)
 class Location:
     """A normalised root.
 
-    `kind` is "file", "memory", "s3", "gs" or "az". `bucket` is the bucket or container, "" if there is none. `account` is the Azure
-    storage account if the URI names it. `path` has no trailing slash. `uri` is the whole location; for local files it is the plain path.
+    `kind` is "file", "memory", "s3", "gs", "az" or "hdfs". `bucket` is the bucket, the container or the cluster, "" if there is none.
+    `account` is the Azure storage account if the URI names it. `path` has no trailing slash. `uri` is the whole location; for local files
+    it is the plain path.
     """
 
     kind: str
@@ -62,6 +63,8 @@ def locate(uri: str) -> Location:
     if scheme == "memory" and rest.startswith("//"):
         path = "/" + rest.strip("/")
         return Location("memory", "", path, f"memory:/{path}")
+    if scheme == "hdfs" and rest.startswith("//"):
+        return _of_cluster(rest[2:])
     if scheme not in _KINDS or not rest.startswith("//"):
         raise _unsupported(scheme, rest)
     authority, _, path = rest[2:].partition("/")
@@ -79,15 +82,24 @@ def locate(uri: str) -> Location:
     return Location(kind, bucket, path, f"{name}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
 
 
+def _of_cluster(place: str) -> Location:
+    """The location of `hdfs://cluster/path`; without a cluster it is that of Hadoop's settings."""
+    authority, _, path = place.partition("/")
+    if "@" in authority:
+        raise InvalidOptionError("an hdfs:// location must not contain a user or password; set HADOOP_USER_NAME, or log in with Kerberos")
+    path = "/" + path.strip("/")
+    return Location("hdfs", authority, path, f"hdfs://{authority}{path}".rstrip("/") if authority else f"hdfs://{path}")
+
+
 def _unsupported(scheme: str, rest: str) -> UnsupportedFeatureError:
     """The error for a scheme without a store, which says what to write instead."""
-    known = ", ".join(f"{s}://" for s in _KINDS)
+    known = ", ".join(f"{s}://" for s in (*_KINDS, "hdfs"))
     instead = f"use a local path or one of {known}"
     if scheme == "dbfs" and "@" not in rest:  # what is before an @ may be a password
         path = "/" + rest.lstrip("/")
         instead = f"write {path if path.startswith('/Volumes/') else '/dbfs' + path}, the same files as a local path"
-    if scheme in ("hdfs", "webhdfs", "viewfs"):
-        instead = f"copy the table to a local or mounted folder, or to one of {known}"
+    if scheme in ("webhdfs", "swebhdfs", "viewfs"):
+        instead = "write the same files as hdfs://host:port/path"
     slashes = "//" if rest.startswith("//") else "/"
     return UnsupportedFeatureError(f"{scheme}:{slashes} locations are not supported; {instead}")
 

@@ -22,6 +22,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     check_type,
 )
+from lance_spark.storage.hadoop import HadoopFiles, hadoop_files
 from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names, is_of_base, options_of_base
@@ -325,7 +326,7 @@ class Store:
     def move_folder(self, folder: str, to: str) -> None:
         """Move a folder at once. Raises UnsupportedFeatureError in object stores, where folders cannot be moved."""
         files = self._files()
-        if not isinstance(files, LocalFiles):
+        if not isinstance(files, LocalFiles | HadoopFiles):
             raise UnsupportedFeatureError(f"{self.uri}: the folder {folder!r} cannot be moved, since object stores only copy files")
         with self._explained(folder) as full, self._explained(to, writes=True) as full_to:
             files.move_folder(full, full_to)
@@ -334,6 +335,8 @@ class Store:
         kind = self.location.kind
         if kind == "file":
             return local_files(self._top)
+        if kind == "hdfs":
+            return hadoop_files(os.getpid(), self.location.bucket)
         keywords = arguments(kind, self._options)
         if self.location.account:
             keywords.setdefault("account_name", self.location.account)
@@ -368,7 +371,7 @@ class Store:
             raise
         except FileNotFoundError as e:
             if writes:
-                raise self._failed(path, e, _GONE_FOLDER if self.location.kind == "file" else _NO_BUCKET) from None
+                raise self._failed(path, e, _GONE_FOLDER if self.location.kind in ("file", "hdfs") else _NO_BUCKET) from None
             raise MissingFileError(errno.ENOENT, "no such file", f"{self.uri}/{path}") from None
         except OSError as e:
             raise self._failed(path, e, _HINTS.get(e.errno or 0, "")) from None

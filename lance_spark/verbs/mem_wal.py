@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import InvalidOptionError
 from lance_spark.spark.workers.import_cache import start_task
+from lance_spark.table.build.sharding import sharding_spec
 from lance_spark.table.changes.merge.log import MergedSsTable, merge_log
 from lance_spark.table.mem_wal_writing.assignment import Assignment, put_batch
 from lance_spark.table.mem_wal_writing.configuration import initialize_log
-from lance_spark.table.mem_wal_writing.sharding import sharding_spec
 from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import open_pinned
 from lance_spark.table.write.options import WriteOptions

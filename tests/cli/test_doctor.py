@@ -145,6 +145,7 @@ INSTALLATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch, Callable[[str], Non
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("installation", INSTALLATIONS)
 @pytest.mark.parametrize("table", TABLES)
 def test_what_is_wrong_is_found_whatever_else_is(

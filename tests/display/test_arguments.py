@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset
+from lance_spark import Dataset, LanceTable
 from lance_spark.cli.main import main
 from lance_spark.display.arguments import known_arguments, other_names
 from lance_spark.loaders import Batches
@@ -133,6 +134,79 @@ def test_a_dataset_tells_what_its_verb_has_changed(table: Dataset, name: str) ->
     assert pickle.loads(pickle.dumps(changed)).last_change == told
     assert Dataset.open(table.uri).last_change is None
     assert changed.drop_columns(["v"]).last_change is None
+
+
+def _arguments(cls: type) -> dict[str, tuple[set[str], dict[str, str]]]:
+    """For each public method, by its name in snake_case: the arguments in snake_case, and other names of them."""
+    found = {}
+    for name, member in vars(cls).items():
+        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if not name.startswith("_") and inspect.isroutine(function):
+            function = inspect.unwrap(function)
+            others = getattr(function, "_other_names", {})
+            own = {_snake(argument) for argument in inspect.signature(function).parameters} - {"self", "cls", "noted"}
+            found[_snake(name)] = own, {_snake(other): _snake(argument) for other, argument in others.items()}
+    return found
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda letter: f"_{letter[1].lower()}", name)
+
+
+ONE_DOOR = {
+    ("add_columns", "checkpoint", "a function that a job of Spark computes goes on after a stop"),
+    ("add_columns", "on", "values may come from a DataFrame"),
+    ("add_columns", "schema", "the tasks of a function need the types before it runs"),
+    ("add_columns", "values", "values may come from a DataFrame"),
+    ("changes", "blob_handling", "a DataFrame has the bytes of blobs"),
+    ("deep_clone", "progress", "Spark shows the progress of its jobs"),
+    ("deep_clone", "storage_options", "the session has them"),
+    ("shallow_clone", "storage_options", "the session has them"),
+    ("verify", "progress", "Spark shows the progress of its jobs"),
+}
+"""Arguments that only `Dataset` or only `LanceTable` has, and why."""
+
+
+def test_verbs_of_both_doors_have_the_same_arguments() -> None:
+    doors = [_arguments(Dataset), _arguments(LanceTable)]
+    only_one = set()
+    for here, there in (doors, doors[::-1]):
+        for verb in here.keys() & there.keys():
+            own, theirs = here[verb][0], there[verb][0] | there[verb][1].keys()
+            only_one |= {(verb, argument) for argument in own - theirs}
+    assert len(doors[0].keys() & doors[1].keys()) > 12
+    assert only_one == {(verb, argument) for verb, argument, _ in ONE_DOOR}
+
+
+TYPED = [
+    (cls, name, argument)
+    for cls in (Dataset, LanceTable, Batches)
+    for name, member in vars(cls).items()
+    if not name.startswith("_") or name == "__init__"
+    for function in [inspect.unwrap(member.__func__ if isinstance(member, classmethod | staticmethod) else member)]
+    if inspect.isfunction(function)
+    for argument, about in inspect.signature(function).parameters.items()
+    if about.kind in (about.POSITIONAL_OR_KEYWORD, about.KEYWORD_ONLY) and argument not in ("self", "cls") and len(argument) > 2
+    if all(each.kind != each.VAR_KEYWORD for each in inspect.signature(function).parameters.values())
+]
+"""Every argument of every public method that names all of its arguments."""
+
+
+def test_each_argument_that_is_mistyped_is_told() -> None:
+    wrong = []
+    for cls, name, argument in TYPED:
+        mistyped = argument[:-2] + argument[-1] + argument[-2] if argument[-1] != argument[-2] else argument[:-1]
+        taken = vars(cls)[name]
+        call = getattr(cls, name) if isinstance(taken, classmethod | staticmethod) else taken.__get__(object.__new__(cls))
+        try:
+            call(**{mistyped: None})
+        except TypeError as e:
+            if not re.search(rf"has no argument {mistyped!r}; did you mean '\w+'\?", str(e)):
+                wrong.append((cls.__name__, name, mistyped, str(e)))
+        else:
+            wrong.append((cls.__name__, name, mistyped, "no error"))
+    assert not wrong
+    assert len(TYPED) > 100
 
 
 def test_histories_have_the_same_names(table: Dataset, capsys: pytest.CaptureFixture[str]) -> None:

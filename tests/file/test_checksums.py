@@ -25,6 +25,7 @@ from lance_spark.file.footer import FOOTER
 from lance_spark.file.source import open_sources
 from lance_spark.storage.store import Store
 from tests.file.damage import VERSIONS, Written, changed, every_type, flipped
+from tests.sample import examples
 
 TRIES = 10 * settings().max_examples
 """Damaged files in each test that counts: a thousand, in the full profile ten thousand."""
@@ -70,7 +71,7 @@ def test_every_flipped_bit_is_an_error_whatever_it_belongs_to(part: str, written
     for table in written:
         path = data_file(table)
         start, stop = parts(path)[part]
-        for bit in rng.sample(range(8 * start, 8 * stop), min(8 * (stop - start), 20)):
+        for bit in rng.sample(range(8 * start, 8 * stop), min(8 * (stop - start), examples(20))):
             with changed(path, bit // 8, flipped(path, bit)):
                 assert table.read() == "error", f"{path}: bit {bit}"
         assert table.read() == "same"
@@ -162,11 +163,11 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_damage_is_found_where_it_is_read_and_rows_elsewhere_stay_readable(large: Written) -> None:
     path = data_file(large)
     dataset, rng = Dataset.open(large.uri), random.Random(3)
-    for _ in range(20):
+    for _ in range(examples(16)):
         bit = rng.randrange(8 * parts(path)["pages"][1])
         with changed(path, bit // 8, flipped(path, bit)):
             good = failed = 0
-            for row in rng.sample(range(large.rows.num_rows), 40):
+            for row in rng.sample(range(large.rows.num_rows), 30):
                 for name in large.rows.column_names:
                     try:
                         assert dataset.take([row], [name])[name].to_pylist() == large.rows[name].slice(row, 1).to_pylist()

@@ -99,6 +99,7 @@ def test_constant_items_of_lists_in_null_structs_are_read_back() -> None:
     assert_read_back(pa.table({"s": pa.array(rows, pa.struct([("f", pa.list_(pa.int8()))]))}), (2, 2))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("length", [254, 255, 256, 257, 4096, 9000, 32767, 32768, 32769, 40000])
 @pytest.mark.parametrize("t", [pa.string(), pa.large_binary()], ids=str)
@@ -109,7 +110,7 @@ def test_strings_around_the_limits_of_layouts_are_read_back(t: pa.DataType, leng
         assert_read_back(pa.table({"plain": maker.array(t, 60), "list": maker.sliced(lists, 60)}), version)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*(pytest.param(version, marks=pytest.mark.slow) for version in VERSIONS[:-1]), *VERSIONS[-1:]])
 def test_columns_of_several_pages_are_read_back(version: tuple[int, int]) -> None:
     count = 400_000
     maker = ArrayMaker(5, 0.1, 2, 60)

@@ -79,6 +79,7 @@ def found_by_pylance(path: Path, condition: str) -> list[int]:
     return sorted(lance.dataset(path).to_table(columns=["id"], filter=condition)["id"].to_pylist())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("maker", ["ours", "pylance"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("layout", [k if k in ("point", "polygon") else pytest.param(k, marks=pytest.mark.slow) for k in LAYOUTS])

@@ -17,7 +17,7 @@ from lance_spark.inspection.gather import GROUPS, inspect
 from lance_spark.inspection.tables import as_text
 from lance_spark.inspection.usage import ColumnUse, Inspection
 from lance_spark.metadata.manifest import serialise
-from tests.sample import by_turns, others_slow
+from tests.sample import TURNS, by_turns, others_slow
 
 CORPUS = os.environ.get("LANCE_SPARK_CORPUS")
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.lance"))
@@ -56,7 +56,7 @@ def test_every_byte_of_every_golden_table_is_found(path: Path) -> None:
 @pytest.mark.skipif(CORPUS is None, reason="LANCE_SPARK_CORPUS does not name the corpus's folder")
 @pytest.mark.parametrize("turn", by_turns([()]))
 def test_every_byte_of_every_table_of_the_corpus_is_found(turn: int, subtests: pytest.Subtests) -> None:
-    tables = sorted(path for path in Path(CORPUS or "").glob("*/*.lance") if "overlay" not in path.name)[turn::3]
+    tables = sorted(path for path in Path(CORPUS or "").glob("*/*.lance") if "overlay" not in path.name)[turn::TURNS]
     assert tables
     for path in tables:
         with subtests.test(path.stem):

@@ -95,6 +95,9 @@ def test_the_tables_of_iceberg_have_its_columns(dataset: Dataset) -> None:
     assert [f["record_count"] for f in data] == [f.physical_rows for f in theirs.get_fragments()]
     assert all(Path(f["file_path"]).is_file() for f in (*data, *deletions))
     assert [(d["content"], d["record_count"]) for d in deletions] == [(1, 10)]
+    positions = rows("position_deletes")
+    assert {(p["file_path"], p["delete_file_path"]) for p in positions} == {(data[0]["file_path"], deletions[0]["file_path"])}
+    assert [p["pos"] for p in positions] == list(range(10))
     assert [f["file_path"] for f in rows("files")] == [f["file_path"] for f in data]
     assert [e["data_file"]["file_path"] for e in rows("entries")] == [f["file_path"] for f in (*data, *deletions)]
     assert {e["status"] for e in rows("entries")} == {0}, "the latest version, of an index, added no file of rows"

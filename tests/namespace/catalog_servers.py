@@ -1,4 +1,7 @@
-"""Real servers of catalogs, each in a process of its own: a Hive metastore of Spark's jars, and an emulator of Unity Catalog from PyPI."""
+"""Real servers of catalogs, each in a process of its own.
+
+They are a Hive metastore of Spark's jars and, from PyPI, an emulator of Unity Catalog and a catalog with Iceberg's protocol.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +61,19 @@ def unity(folder: Path) -> Iterator[str]:
         yield endpoint
 
 
+@contextlib.contextmanager
+def iceberg(folder: Path) -> Iterator[tuple[str, str]]:
+    """The address of a catalog with Iceberg's REST protocol, and its token. It has the warehouse "dev", and chooses locations itself."""
+    command = _installed(folder, "lakana[server]==0.20.0", "lakana")
+    data, port = folder / "data", _free_port()
+    data.mkdir(mode=0o700)
+    here = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+    with _running([command, "server", "start", "--local", "--data-dir", str(data), "--port", str(port)], folder, here):
+        _until_open(port)
+        local = tomllib.loads(_written(folder / "config" / "lakana" / "config.toml"))["profiles"]["local"]
+        yield local["url"], local["token"]
+
+
 def _installed(folder: Path, requirement: str, command: str) -> str:
     """A command of a package, which is installed in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
@@ -81,6 +98,15 @@ def _free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
+
+
+def _written(file: Path) -> str:
+    """The text of a file that a server writes."""
+    end = time.monotonic() + _START_S
+    while not file.exists() or not file.read_text():
+        assert time.monotonic() < end, f"{file} is not written"
+        time.sleep(0.1)
+    return file.read_text()
 
 
 def _until_open(port: int) -> None:

@@ -1,7 +1,8 @@
 """Catalogs of other systems hold Lance tables: what works in one works in all, and other clients of the catalog find the tables.
 
-Glue is moto's, Hive is Spark's own metastore, Unity Catalog is an emulator from PyPI. No server of Polaris, nor an Iceberg catalog that
-lets its clients choose locations, starts on a plain machine: test_replayed_catalogs.py replays answers of their published interfaces.
+Glue is moto's, Hive is Spark's own metastore, Unity Catalog is an emulator and the Iceberg catalog a server from PyPI. No server of
+Polaris, nor an Iceberg catalog that lets its clients choose locations, starts on a plain machine: test_replayed_catalogs.py replays
+answers of their published interfaces.
 """
 
 from __future__ import annotations
@@ -230,6 +231,15 @@ def test_wrong_properties_are_refused(name: str, properties: dict[str, Any], mes
         lance_spark.namespace(name, **properties).list_namespaces()
 
 
+@pytest.mark.parametrize(("word", "meant"), [("hive", "hive"), ("Glue", "glue"), ("iceburg", "iceberg"), ("Unity", "unity")])
+def test_a_misspelt_kind_is_no_new_folder(word: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOptionError, match=rf"did you mean '{meant}\d?'\? For a new folder, write './{word}'"):
+        lance_spark.namespace(word, uri="thrift://host:9083")
+    lance_spark.namespace(f"./{word}").create_namespace(["shop"])
+    assert lance_spark.namespace(word).list_namespaces() == ["shop"], "the folder is there now"
+
+
 @pytest.mark.parametrize("name", ["glue", "hive2", "hive3", "unity", "polaris", "iceberg"])
 def test_a_server_that_is_down_is_not_a_missing_table(name: str) -> None:
     endpoint = "http://127.0.0.1:9"
@@ -251,6 +261,36 @@ def test_credentials_that_are_missing_are_one_line(glue: Served, monkeypatch: py
     with pytest.raises(NamespaceError, match="give access_key_id and secret_access_key, or a profile_name") as raised:
         catalog.list_namespaces()
     assert raised.value.code == 16
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_an_iceberg_catalog_of_others_lists_and_makes_namespaces(tmp_path_factory: pytest.TempPathFactory, root: str) -> None:
+    with catalog_servers.iceberg(tmp_path_factory.mktemp("iceberg")) as (endpoint, token):
+        catalog = lance_spark.namespace("iceberg", endpoint=endpoint, auth_token=token, root=root)
+        catalog.create_namespace(["dev", "shop"], {"team": "sales"})
+        catalog.create_namespace(["dev", "shop", "inner"])
+        assert "shop" in catalog.list_namespaces(["dev"])
+        assert "inner" not in catalog.list_namespaces(["dev"])
+        assert catalog.list_namespaces(["dev", "shop"]) == ["inner"]
+        assert catalog.describe_namespace(["dev", "shop"]) == {"team": "sales"}
+        assert catalog.list_tables(["dev", "shop"]) == []
+        with pytest.raises(NamespaceAlreadyExistsError):
+            catalog.create_namespace(["dev", "shop"])
+        for missing in (["nowhere"], ["dev", "none"]):
+            with pytest.raises(NamespaceNotFoundError):
+                catalog.list_namespaces(missing)
+        with pytest.raises(TableNotFoundError):
+            catalog.open(["dev", "shop", "t"])
+        with pytest.raises(NamespaceError, match="assigns table locations"):
+            catalog.declare_table(["dev", "shop", "t"])
+        with pytest.raises(NamespaceNotEmptyError):
+            catalog.drop_namespace(["dev", "shop"])
+        catalog.drop_namespace(["dev", "shop", "inner"])
+        catalog.drop_namespace(["dev", "shop"])
+        with pytest.raises(NamespaceError, match="HTTP 401") as raised:
+            lance_spark.namespace("iceberg", endpoint=endpoint, auth_token="wrong").list_namespaces(["dev"])
+        assert raised.value.code == 16
 
 
 def test_tables_of_other_formats_are_left_out(glue: Served, root: str, request: pytest.FixtureRequest) -> None:

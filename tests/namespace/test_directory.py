@@ -35,6 +35,7 @@ from lance_spark.namespace.manifest_table import SCHEMA, open_manifest
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.storage.store import Store
 from tests.namespace.sides import ROWS, Ours, Theirs, seen
+from tests.sample import TURNS, by_turns
 from tests.table.interleaving import InterruptedFiles, InterruptedStore, interrupted_everywhere
 
 
@@ -336,9 +337,9 @@ STEPS: dict[str, Callable[[Namespace], object]] = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_an_operation_that_is_killed_at_any_call_of_the_store_can_be_run_again(tmp_path: Path, step: str) -> None:
-    for at in itertools.count(1):
+@pytest.mark.parametrize(("step", "turn"), by_turns(STEPS))
+def test_an_operation_that_is_killed_at_any_call_of_the_store_can_be_run_again(tmp_path: Path, step: str, turn: int) -> None:
+    for at in itertools.count(turn + 1, TURNS):
         lake = lance_spark.namespace(tmp_path / str(at))
         lake.create_namespace(["n"])
         lake.write(["old"], ROWS)

@@ -16,7 +16,7 @@ from lance.namespace import DirectoryNamespace, ListTablesRequest
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
-from tests.sample import by_turns
+from tests.sample import TURNS, by_turns
 from tests.table.crash import OF_NAMESPACES
 
 ROWS = pa.table({"a": [1, 2, 3]})
@@ -39,12 +39,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def killed(name: str, template: str, tmp_path: Path, turn: int) -> list[str]:
     """The namespaces that killed processes left, and finally that of the process that survived."""
-    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path), "3", str(turn + 1)]
+    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path), str(TURNS), str(turn + 1)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
     number = int(done.stdout)
-    assert 3 * number >= 5
-    return [str(tmp_path / str(turn + 1 + 3 * n)) for n in range(number + 1)]
+    assert turn + 1 + TURNS * number > 5
+    return [str(tmp_path / str(turn + 1 + TURNS * n)) for n in range(number + 1)]
 
 
 def state(root: str) -> dict[str, object]:

@@ -56,7 +56,7 @@ def server() -> Iterator[Replayed]:
             """Say nothing."""
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever)
+    thread = threading.Thread(target=served.serve_forever, args=(0.01,))
     thread.start()
     replayed.endpoint = f"http://127.0.0.1:{served.server_port}"
     yield replayed
@@ -128,6 +128,7 @@ def test_a_server_that_chooses_other_locations_is_refused(server: Replayed, tmp_
     tables = "/v1/namespaces/a/tables"
     server.answers = {
         "GET /v1/config?warehouse=w": (200, {"defaults": {}, "overrides": {}}),
+        "GET /v1/namespaces": (200, {"namespaces": [["a"]]}),
         f"POST {tables}": (200, {}),
         f"GET {tables}/t": (200, {"metadata": {"location": "s3://its-own/t", "properties": {"table_type": "lance"}}}),
         f"DELETE {tables}/t?purgeRequested=false": (204, None),
@@ -143,6 +144,7 @@ def test_credentials_that_a_catalog_hands_out_are_used(server: Replayed) -> None
     metadata = {"location": "s3://b/t", "properties": {"table_type": "LANCE"}}
     server.answers = {
         "GET /v1/config?warehouse=w": (200, {}),
+        "GET /v1/namespaces": (200, {"namespaces": [["a"]]}),
         "GET /v1/namespaces/a/tables/t": (200, {"metadata": metadata, "config": {**config, "client.region": "eu-west-1"}}),
     }
     iceberg = lance_spark.namespace("iceberg", endpoint=server.endpoint)
@@ -168,6 +170,14 @@ def test_a_client_with_an_id_and_a_secret_logs_in_once(server: Replayed) -> None
     logins = [body for request, body in server.asked if request == "POST /v1/oauth/tokens"]
     assert logins == ["grant_type=client_credentials&client_id=me&client_secret=pass+word&scope=catalog"]
     assert server.headers["Authorization"] == "Bearer given"
+
+
+def test_a_warehouse_may_be_a_part_of_the_paths_unsaid(server: Replayed) -> None:
+    server.answers = {
+        "GET /v1/config?warehouse=w": (200, {"defaults": {}, "overrides": {}}),
+        "GET /v1/w/namespaces": (200, {"namespaces": [["a"], ["a", "b"]]}),
+    }
+    assert lance_spark.namespace("iceberg", endpoint=server.endpoint).list_namespaces(["w"]) == ["a"]
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 16), (403, 15), (500, NamespaceError.code)])

@@ -95,7 +95,7 @@ UDFS: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
-@pytest.mark.parametrize("name", UDFS)
+@pytest.mark.parametrize("name", others_slow(UDFS, ["pandas", "pickled", "chained", "arrow, of text", "mapInArrow", "grouped"]))
 def test_functions_in_python(spark: SparkSession, table: DataFrame, name: str) -> None:
     assert hands_over_columns(table)
     assert differences(spark, {name: lambda: digest(UDFS[name](table))}) == {}
@@ -139,7 +139,11 @@ PLANS: dict[str, Callable[[DataFrame], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANS)
+REPEATED = ("sort of everything", "coalesce", "union", "limit", "sample", "pandas")
+"""Whose parts are in other plans."""
+
+
+@pytest.mark.parametrize("name", others_slow(PLANS, PLANS.keys() - REPEATED))
 def test_operators(spark: SparkSession, table: DataFrame, name: str) -> None:
     assert differences(spark, {name: lambda: PLANS[name](table)}) == {}
 

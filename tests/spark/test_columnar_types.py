@@ -161,12 +161,13 @@ AGGREGATES = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("query", AGGREGATES)
-def test_queries(spark: SparkSession, tables: dict[str, DataFrame], query: str) -> None:
-    for name in ("batches of 7", "some nulls"):
-        tables[name].createOrReplaceTempView("t")
-        with settings(spark, ansi__enabled="false"):
-            assert differences(spark, {query: lambda: text(spark.sql(query))}) == {}, name
+@pytest.mark.parametrize("name", ["batches of 7", "some nulls"])
+def test_queries(spark: SparkSession, tables: dict[str, DataFrame], query: str, name: str) -> None:
+    tables[name].createOrReplaceTempView("t")
+    with settings(spark, ansi__enabled="false"):
+        assert differences(spark, {query: lambda: text(spark.sql(query))}) == {}
 
 
 def test_batches_of_all_sizes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -83,7 +83,7 @@ def vending(root: str) -> Iterator[Vending]:
     """The service, while it runs."""
     location = lance_spark.namespace(root).write(["shop", "t"], ROWS).uri
     service = Vending(location)
-    thread = threading.Thread(target=service.server.serve_forever)
+    thread = threading.Thread(target=service.server.serve_forever, args=(0.01,))
     thread.start()
     yield service
     service.server.shutdown()

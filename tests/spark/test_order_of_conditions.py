@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset
-from tests.sample import by_turns
+from tests.sample import TURNS, by_turns
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark.plans import scans
 
@@ -92,7 +92,7 @@ def test_each_guard_protects_each_condition(own: Lake, table: str, turn: int) ->
         for first, second, failing in zip(GUARDS, reversed(GUARDS), FAILING)
         if "IN (" not in first + second
     ]
-    conditions = conditions[turn::3]
+    conditions = conditions[turn::TURNS]
     name = table.format(path=own.location("t"))
     assert found(own.spark, name, conditions) == {condition: [1] for condition in conditions}
 

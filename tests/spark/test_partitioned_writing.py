@@ -63,7 +63,7 @@ def test_overwriting_replaces_all_some_or_what_a_condition_says(spark: SparkSess
 def test_writes_that_cannot_be_done_change_nothing(spark: SparkSession, root: str, options: dict[str, str], message: str) -> None:
     before = PartitionedNamespace.open(root).version
     with pytest.raises(PySparkException, match=message):
-        frame(spark, 3, 6).write.format("lance").mode("overwrite").options(**options).save(root)
+        frame(spark, 3, 6).coalesce(1).write.format("lance").mode("overwrite").options(**options).save(root)
     assert PartitionedNamespace.open(root).version == before
 
 

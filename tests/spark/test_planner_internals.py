@@ -75,7 +75,7 @@ def test_the_features_name_each_member_that_the_sources_refer_to_by_a_string() -
 def members_by_name() -> tuple[set[str], set[str]]:
     """What the sources refer to by strings: private fields and arguments of case classes as members, and the names of methods."""
     source = "".join(sources().values())
-    fields = set(re.findall(r'SparkInternals\.[gs]et\([^"]*?"([\w$]+)"', source))
+    fields = set(re.findall(r'(?:SparkInternals\.[gs]et|Session\.addRule)\([^";]*?"([\w$]+)"', source))
     arguments = set(re.findall(r'SparkInternals\.(?:with|argument)\([^"]*?"(\w+)"', source))
     made = set(re.findall(r'SparkInternals\.made\([^"]*?"(\w+)"', source))
     return {f".{name}" for name in fields} | {f"{name}/0" for name in arguments} | {"makeCopy/1"}, made

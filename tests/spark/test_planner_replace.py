@@ -67,6 +67,7 @@ def in_one_commit(place: str) -> Iterator[None]:
     assert Dataset.open(place, version=1).count_rows() == 3
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("in_one_commit")
 @pytest.mark.parametrize("replace", [*REPLACEMENTS.values(), *OVERWRITES.values()], ids=[*REPLACEMENTS, *OVERWRITES])
 def test_a_table_is_replaced_by_a_query_on_itself(sql: Sql, spark: SparkSession, replace: Replace) -> None:
@@ -74,6 +75,7 @@ def test_a_table_is_replaced_by_a_query_on_itself(sql: Sql, spark: SparkSession,
     assert sql("SELECT * FROM t ORDER BY id") == [(1, 0), (2, 10), (3, 20)]
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("in_one_commit")
 @pytest.mark.parametrize("statement", ["CREATE OR REPLACE TABLE t USING lance AS", "REPLACE TABLE t USING lance AS", "INSERT OVERWRITE t"])
 def test_a_table_is_replaced_by_a_statement_on_itself(sql: Sql, statement: str) -> None:
@@ -81,6 +83,7 @@ def test_a_table_is_replaced_by_a_statement_on_itself(sql: Sql, statement: str) 
     assert sql("SELECT * FROM t ORDER BY id") == [(0, 0), (2, 10), (4, 20)]
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("in_one_commit")
 @pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
 def test_new_columns_are_those_of_the_query(sql: Sql, spark: SparkSession, replace: Replace) -> None:
@@ -95,6 +98,7 @@ def test_new_columns_are_nullable(sql: Sql) -> None:
     assert sql("SELECT count(*), count(id), count(st), count(st.x) FROM t") == [(3, 2, 2, 1)]
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("in_one_commit")
 @pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
 def test_a_cached_frame_of_the_table_replaces_it(sql: Sql, spark: SparkSession, replace: Replace) -> None:
@@ -318,6 +322,7 @@ def test_tables_of_other_sources_are_replaced_as_before(sql: Sql, spark: SparkSe
     assert sql("SELECT count(*) FROM t") == [(2,)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
 def test_without_the_rule_a_table_is_not_dropped(sql: Sql, spark: SparkSession, place: str, replace: Replace) -> None:
     before = entry(spark), files(place)

@@ -261,11 +261,10 @@ OF_A_RUN = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step gives: its rows or its error; and the table after it: its columns and its rows."""
+    """What a step gives: its rows or its error; and the table after it: its columns and its rows, or the error."""
 
     result: object
-    columns: object
-    rows: object
+    table: object
 
 
 def _shown(value: object, space: str) -> object:
@@ -297,15 +296,18 @@ def _message(error: Exception) -> str:
     return (own or lines)[0]
 
 
+def _content(spark: SparkSession, table: str) -> tuple[str, list[str]]:
+    """The columns and the rows of a table."""
+    frame = spark.table(table)
+    return frame.schema.json(), sorted(str(tuple(row)) for row in frame.collect())
+
+
 def outcomes_of(spark: SparkSession, steps: dict[str, Step], space: str) -> dict[str, Outcome]:
     """What each step gives, on the table `t` of a database."""
     table = f"{space}.t"
     found = {}
     for name, step in steps.items():
-        result = _ran(spark, step, table, space)
-        columns = _ran(spark, lambda spark, t: spark.table(t).schema.json(), table, space)
-        rows = _ran(spark, lambda spark, t: [tuple(row) for row in spark.table(t).collect()], table, space)
-        found[name] = Outcome(result, columns, rows)
+        found[name] = Outcome(_ran(spark, step, table, space), _ran(spark, _content, table, space))
     return found
 
 
@@ -325,8 +327,8 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     return of
 
 
-SLOW = {"writers": pytest.mark.slow}
-"""Scripts whose session doors have quicker tests of their own, in test_session_doors.py."""
+SLOW = {"changes": pytest.mark.slow, "writers": pytest.mark.slow}
+"""Scripts whose session doors have quicker tests of their own, in test_session_tables.py and test_session_doors.py."""
 STEPS = [pytest.param(script, step, marks=SLOW.get(script, ())) for script, steps in SCRIPTS.items() for step in steps]
 
 

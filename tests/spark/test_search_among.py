@@ -50,6 +50,7 @@ CONDITIONS: dict[str, Callable[[int], bool]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_the_nearest_of_just_these_rows_are_found(spark: SparkSession, table: Dataset, condition: str) -> None:
     vectors = np.stack(table.to_table(["vec"])["vec"].to_pylist())

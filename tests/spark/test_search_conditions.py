@@ -289,6 +289,7 @@ def test_scores_are_those_of_all_rows_whatever_is_filtered(spark: SparkSession, 
         assert len({row.id for row in found}) == len(found)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", TEXTS)
 def test_conditions_on_words_find_the_rows_of_a_search(spark: SparkSession, case: Case, text: str) -> None:
     function, words = ("lance_match_phrase", text[1:-1]) if text[0] == '"' else ("lance_match", text)

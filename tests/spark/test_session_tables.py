@@ -156,6 +156,7 @@ def test_insert_overwrite_keeps_a_column_that_another_writer_has_added(sql: Sql,
     spark.catalog.dropTempView("kept_view")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "option", [("path", "/elsewhere"), ("paths", '["/elsewhere"]'), ("table", "x"), ("namespace", "/elsewhere")], ids=str
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.spark.processes import START, run
 
 SAYS = "the Spark session was stopped"
@@ -81,6 +83,7 @@ print("SAID" + json.dumps(said))
 )
 
 
+@pytest.mark.slow
 def test_each_door_says_that_the_session_was_stopped(tmp_path: Path) -> None:
     [line] = [line for line in run(SCRIPT, str(tmp_path)).splitlines() if line.startswith("SAID")]
     said = json.loads(line.removeprefix("SAID"))

@@ -122,7 +122,8 @@ def test_nullability_and_metadata_are_kept() -> None:
 def test_row_ids_and_addresses_are_long_and_never_null() -> None:
     schema = to_spark(Schema(ROW_COLUMNS).to_arrow())
     assert [f.dataType.simpleString() for f in schema][:6] == ["bigint", "bigint", "int", "bigint", "bigint", "bigint"]
-    assert schema[6].dataType.simpleString() == "struct<file_path:string,file_name:string,row_index:bigint>"
+    of_files, of_delta = "file_path:string,file_name:string,row_index:bigint", "row_id:bigint,row_commit_version:bigint"
+    assert schema[6].dataType.simpleString() == f"struct<{of_files},{of_delta}>"
     assert [f.name for f in schema if not f.nullable] == ["_rowid", "_rowaddr", "_fragid", "_metadata"]
 
 

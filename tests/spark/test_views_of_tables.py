@@ -142,20 +142,21 @@ INSERTS: dict[str, tuple[Callable[[SparkSession, str], object], list[tuple[int, 
 }
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("text", VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("name", ["planner.t", "lance.t", "path"])
 @pytest.mark.parametrize("kind", ["TEMPORARY", pytest.param("GLOBAL TEMPORARY", marks=pytest.mark.slow)])
-def test_rows_are_inserted_into_a_view_that_is_a_text_of_sql(own: Lake, sql: Sql, kind: str, name: str) -> None:
+def test_rows_are_inserted_into_a_view_that_is_a_text_of_sql(own: Lake, sql: Sql, kind: str, name: str, text: str) -> None:
     made = "lance.t" if name == "path" else name
     sql(f"CREATE TABLE {made} (id INT, c STRING) USING lance")
     table = f"lance.`{own.location('t')}`" if name == "path" else name
     view = "text_view" if kind == "TEMPORARY" else "global_temp.text_view"
     sql(f"CREATE OR REPLACE TEMPORARY VIEW inner_view AS SELECT * FROM {table}")
-    for text in VIEWS.values():
-        sql(f"CREATE OR REPLACE {kind} VIEW text_view AS {text.format(table=table)}")
-        for insert, expected in INSERTS.values():
-            sql(f"INSERT OVERWRITE {made} VALUES (1, 'a')")
-            insert(own.spark, view)
-            assert sorted(sql(f"SELECT * FROM {made}")) == sorted(sql(f"SELECT * FROM {view}")) == expected
+    sql(f"CREATE OR REPLACE {kind} VIEW text_view AS {text.format(table=table)}")
+    for insert, expected in INSERTS.values():
+        sql(f"INSERT OVERWRITE {made} VALUES (1, 'a')")
+        insert(own.spark, view)
+        assert sorted(sql(f"SELECT * FROM {made}")) == sorted(sql(f"SELECT * FROM {view}")) == expected
     sql(f"DROP VIEW {view}")
 
 

@@ -55,6 +55,7 @@ def _cells() -> Iterator[Any]:
                 yield pytest.param(word, place, place, id=f"{group}-{word.name}-{place}", marks=marks)
 
 
+@pytest.mark.filterwarnings("ignore:createExternalTable is deprecated:FutureWarning")
 @pytest.mark.parametrize(("word", "place", "target"), list(_cells()), indirect=["target"])
 def test_a_word_means_what_it_says(word: Word, place: str, target: Target) -> None:
     if word.starts:

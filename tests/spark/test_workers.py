@@ -25,6 +25,7 @@ def stored(uri: str) -> str:
     return uri
 
 
+@pytest.mark.slow
 def test_a_limit_does_not_stop_the_worker(stored: str) -> None:
     """In a session with Spark's own daemon: the sessions of other tests have the package's for all workers."""
     script = f"""
@@ -70,8 +71,9 @@ assert [row.id for row in spark.range(3).mapInArrow(doubled, "id long").collect(
 }
 
 
-@pytest.mark.parametrize("work", ["rows", "a write", pytest.param("columns", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["Spark's daemon", "the user's daemon"])
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["rows", "a write", "columns"])
+@pytest.mark.parametrize("own", [False, True], ids=["Spark's daemon", "the user's daemon"])
 def test_scans_and_writes_have_this_daemon_unless_the_user_has_chosen_one(stored: str, tmp_path: Path, work: str, own: bool) -> None:
     """Other functions keep that of the session."""
     (tmp_path / "own_daemon.py").write_text(OWN_DAEMON)

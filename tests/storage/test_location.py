@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ntpath
+import os
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.storage import location
 from lance_spark.storage.location import locate
 from lance_spark.storage.store import Store
 
@@ -29,6 +34,27 @@ def test_credentials_in_an_azure_uri_are_refused_and_not_shown(uri: str) -> None
 def test_characters_that_paths_cannot_have_are_refused(uri: str) -> None:
     with pytest.raises(InvalidOptionError, match="not allowed in a path"):
         locate(uri)
+
+
+WINDOWS_PATHS = {
+    "C:\\data\\t": "C:/data/t",
+    "C:/data/t": "C:/data/t",
+    "c:\\data\\..\\t\\": "c:/t",
+    "file:///C:/data/t": "C:/data/t",
+    "file:/C:/data/t": "C:/data/t",
+    "file:///C:/a%20b": "C:/a b",
+    "C:\\a b\\100%": "C:/a b/100%",
+    "\\\\host\\share\\t": "//host/share/t",
+}
+
+
+@pytest.mark.parametrize("uri", WINDOWS_PATHS)
+def test_paths_of_windows(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    windows = SimpleNamespace(name="nt", sep="\\", path=ntpath, fsencode=os.fsencode)
+    monkeypatch.setattr(location, "os", windows)  # this is no Windows, but ntpath has its rules
+    found = locate(uri)
+    assert (found.kind, found.path, found.uri) == ("file", WINDOWS_PATHS[uri], WINDOWS_PATHS[uri])
+    assert locate(found.uri) == found
 
 
 SCHEMES = ["", "file:", "file://", "s3://", "s3a://", "gs://", "az://", "abfss://", "memory://", "s3+ddb://", "http://", "C:", "://"]

@@ -102,7 +102,7 @@ class Echo(http.server.BaseHTTPRequestHandler):
 def echo() -> Iterator[str]:
     """The address of a server whose errors repeat the request."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"127.0.0.1:{server.server_address[1]}"
         server.shutdown()

@@ -26,9 +26,11 @@ from lance_spark.storage.store import Store
 KEYS = {"access_key_id": "AKIA-test", "aws_secret_access_key": "very-secret", "region": "us-east-1", "allow_http": "true"}
 
 
-@pytest.fixture(params=["file", "memory", "s3"])
+@pytest.fixture(params=["file", "memory", "s3", "hdfs"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     name = uuid.uuid4().hex
+    if request.param == "hdfs":
+        return Store(f"{request.getfixturevalue('hadoop_cluster')}/{name}/t.lance/")
     if request.param == "s3":
         return Store(f"s3a://tables/{name}/t.lance", {**KEYS, "endpoint": request.getfixturevalue("s3_server")})
     return Store({"file": f"file:{tmp_path}/t.lance/", "memory": f"memory://{name}/t.lance"}[request.param])
@@ -302,7 +304,7 @@ def careless_s3(real: str) -> Iterator[str]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
@@ -323,6 +325,8 @@ def careless_s3(real: str) -> Iterator[str]:
         ("az://container/x", "az://container/x"),
         ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
         ("memory://x/y", "memory://x/y"),
+        ("hdfs://host:8020/x//", "hdfs://host:8020/x"),
+        ("HDFS:///x", "hdfs:///x"),
         ("data:x", os.path.abspath("data:x")),
     ],
 )
@@ -336,7 +340,7 @@ def test_an_azure_uri_gives_container_and_account() -> None:
     assert (place.kind, place.bucket, place.account, place.path) == ("az", "container", "account", "x/y")
 
 
-@pytest.mark.parametrize("uri", ["hdfs://host/x", "s3+ddb://bucket/x", "http://host/x", "s3:///x", "dbfs:/x", "s3:/bucket/x"])
+@pytest.mark.parametrize("uri", ["viewfs://host/x", "s3+ddb://bucket/x", "http://host/x", "s3:///x", "dbfs:/x", "s3:/bucket/x"])
 def test_an_unknown_scheme_is_refused_by_name(uri: str) -> None:
     with pytest.raises(UnsupportedFeatureError):
         Store(uri)
@@ -349,8 +353,8 @@ def test_an_unknown_scheme_is_refused_by_name(uri: str) -> None:
         ("dbfs:///mnt/x", "write /dbfs/mnt/x,"),
         ("dbfs:/Volumes/main/shop/x", "write /Volumes/main/shop/x,"),
         ("dbfs://a:b@host/x", "use a local path or one of s3://"),
-        ("hdfs://host:8020/x", "copy the table to a local or mounted folder"),
-        ("viewfs://cluster/x", "copy the table to a local or mounted folder"),
+        ("viewfs://cluster/x", "write the same files as hdfs://"),
+        ("webhdfs://host:9870/x", "write the same files as hdfs://"),
         ("https://host/x", "use a local path or one of s3://"),
     ],
 )

@@ -117,5 +117,6 @@ def interrupted_everywhere(
         files = InterruptedFiles(at, action)
         run(functools.partial(InterruptedStore, files=files))
         if not files.reached:
+            assert at > first, f"there is no call {first}"
             return
         yield at

@@ -1,9 +1,9 @@
 """A writer that has too little of something: `python -m tests.table.starved NEED CHANGE TEMPLATE FOLDER FIRST`.
 
-The table TEMPLATE is copied to FOLDER/i for the i-th amount n: FIRST and every third number after it. A process changes it that has no more
-than that: NEED is "disk" (n pages of 4 KiB are free on the disk) or "descriptors" (n files may be opened beside those that are open); until
-the change is made. With "read-only" there is one copy, on a disk that cannot be written. Prints one line of JSON: the outcome for each
-amount, "done" or the name of the error's class and its text.
+The table TEMPLATE is copied to FOLDER/i for the i-th amount n: FIRST and every sixth number (TURNS) after it. A process changes it that
+has no more than that: NEED is "disk" (n pages of 4 KiB are free on the disk) or "descriptors" (n files may be opened beside those that are
+open); until the change is made. With "read-only" there is one copy, on a disk that cannot be written. Prints one line of JSON: the outcome
+for each amount, "done" or the name of the error's class and its text.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import traceback
 from pathlib import Path
 
 from lance_spark.errors import LanceError
+from tests.sample import TURNS
 from tests.table.crash import CHANGES
 
 _PAGE = 4096
@@ -83,7 +84,7 @@ def main() -> None:
     CHANGES[name](f"{folder}/warm")
     told: list[str] = []
     while not told or (told[-1] != "done" and len(told) < 500):
-        copy, amount = Path(folder) / str(len(told)), int(first) + 3 * len(told)
+        copy, amount = Path(folder) / str(len(told)), int(first) + TURNS * len(told)
         if need == "descriptors":
             shutil.copytree(template, copy)
             told.append(outcome(name, str(copy), amount))

@@ -256,7 +256,7 @@ def listed(ids: list[int]) -> str:
 
 TestWriters = Writers.TestCase
 TestWriters.settings = settings(
-    max_examples=300 if FULL else 20,
+    max_examples=300 if FULL else 12,
     stateful_step_count=30 if FULL else 15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

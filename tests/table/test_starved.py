@@ -41,7 +41,7 @@ def template(name: str, tmp_path: Path) -> str:
 
 
 def outcomes(need: str, name: str, template: str, folder: Path, first: int = 0) -> list[str]:
-    """What a writer reports with every third amount, from `first` on; with more than the last one it succeeds."""
+    """What a writer reports with every sixth amount, from `first` on; with more than the last one it succeeds."""
     command = [sys.executable, "-m", "tests.table.starved", need, name, template, str(folder), str(first)]
     mounts = [] if need == "descriptors" else NAMESPACE
     done = subprocess.run([*mounts, *command], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
@@ -75,7 +75,7 @@ def check(name: str, template: str, folder: Path, told: list[str]) -> None:
 def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, turn: int, template: str, tmp_path: Path) -> None:
     told = outcomes("disk", name, template, tmp_path, turn)
     assert told[-1] == "done"
-    assert name in ("cleanup", "drop_index", "create_tag") or len(told) > 1
+    assert name in ("cleanup", "drop_index", "create_tag") or turn > 2 or len(told) > 1  # 2 pages are never enough
     assert [one for one in told[:-1] if "the disk is full" not in one] == []
     check(name, template, tmp_path, told)
 
@@ -84,7 +84,7 @@ def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, turn: int, 
 def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, turn: int, template: str, tmp_path: Path) -> None:
     told = outcomes("descriptors", name, template, tmp_path, turn)
     assert told[-1] == "done"
-    assert len(told) > 1
+    assert turn > 2 or len(told) > 1  # 2 files are never enough
     assert [one for one in told[:-1] if "Too many open files" not in one] == []
     check(name, template, tmp_path, told)
 

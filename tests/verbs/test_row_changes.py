@@ -50,6 +50,7 @@ def expected(**changes: dict[int, object]) -> list[dict[str, object]]:
     return [rows[id] for id in sorted(rows)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "condition",
     ["id >= 90", lambda: F.col("id") >= 90, "id IN (SELECT id + 90 FROM range(10))"],

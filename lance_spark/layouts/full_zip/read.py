@@ -16,6 +16,7 @@ import pyarrow as pa
 from lance_spark.buffers.blocks import Block, FixedWidth, VariableWidth
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.limits import check_bytes
+from lance_spark.buffers.memory import empty
 from lance_spark.encodings.constant import Constant
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.kernel import kernel
@@ -127,8 +128,10 @@ def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
     if len(wanted) and wanted[-1, 1] > stop - start:
         raise CorruptFileError(f"expected at least {wanted[-1, 1]} bytes for the rows of the page, found {stop - start}")
     answers = yield [ByteRange(start + a, start + b) for a, b in wanted.tolist()]
-    data: Bytes = answers[0] if len(answers) == 1 else np.concatenate([*answers, np.empty(0, np.uint8)])
-    return data
+    if len(answers) == 1:
+        return answers[0]
+    data: Bytes = empty(sum(map(len, answers)))
+    return np.concatenate(answers, out=data) if answers else data
 
 
 def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count: int) -> pa.Array:
@@ -177,7 +180,7 @@ def _unzip(layout: FullZip, data: Bytes, count: int | None) -> _Zipped:
         raise CorruptFileError(f"expected {count} items, found {items}")
     repetition = np.empty(items if layout.bits_rep else 0, np.uint16)
     definition = np.empty(items if layout.bits_def else 0, np.uint16)
-    values, offsets = np.empty(num_bytes, np.uint8), np.zeros(num_values + 1, np.int64)
+    values, offsets = empty(num_bytes), np.zeros(num_values + 1, np.int64)
     _split(data, shape, has_value, repetition, definition, values, offsets)
     block = FixedWidth(8 * width, values, num_values) if width else VariableWidth(offsets, values)
     return _Zipped(repetition if layout.bits_rep else None, definition if layout.bits_def else None, items, block)

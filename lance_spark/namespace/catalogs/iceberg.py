@@ -71,7 +71,9 @@ class Iceberg:
             raise UnsupportedFeatureError(f"{self.title} does not list its warehouses: name one, or set the property parent to it")
         query = {"parent": _SEPARATOR.join(parent[1:])} if parent[1:] else {}
         path = f"{self._warehouse(parent)}/namespaces"
-        return [found[-1] for found in self._service.pages(path, parent, "namespaces", query, PAGE, NamespaceNotFoundError)]
+        found = self._service.pages(path, parent, "namespaces", query, PAGE, NamespaceNotFoundError)
+        # Some catalogs answer with those at all levels below.
+        return [names[-1] for names in found if len(names) <= len(parent)]
 
     def describe_namespace(self, names: Names) -> dict[str, str]:
         """The properties of a namespace; a warehouse has none."""
@@ -169,8 +171,17 @@ def path_of(names: Names) -> str:
 
 @lru_cache(maxsize=64)
 def _warehouse_path(pid: int, service: Service, warehouse: str) -> str:
-    """The path of a warehouse, of which the catalog says the prefix, once for each process."""
+    """The path of a warehouse, of which the catalog says the prefix, once for each process.
+
+    A catalog that says none has paths without it, by Iceberg's protocol, but there are some whose paths have the warehouse's name.
+    """
     found = service.call("GET", "/v1/config", (warehouse,), NamespaceNotFoundError, query={"warehouse": warehouse})
     settings = {**(found.get("defaults") or {}), **(found.get("overrides") or {})}
     prefix = settings.get("prefix")
-    return f"/v1/{prefix}" if prefix else "/v1"
+    if prefix:
+        return f"/v1/{prefix}"
+    try:
+        service.call("GET", "/v1/namespaces", (warehouse,), NamespaceNotFoundError)
+    except NamespaceNotFoundError:
+        return f"/v1/{quote(warehouse, safe='')}"
+    return "/v1"

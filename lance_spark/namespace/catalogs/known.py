@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +15,8 @@ from lance_spark.namespace.protocol import names_of
 _PARENT, _DELIMITER = "parent", "parent_delimiter"
 _LIMITS = ("connect_timeout_millis", "read_timeout_millis", "max_retries")
 _NUMBERS = frozenset(_LIMITS)
+_NEAR = 0.8
+"""How similar a word is to a name that was meant: `hive` to hive2, but not `blue` to glue."""
 
 Options = tuple[tuple[str, str], ...]
 
@@ -87,6 +91,13 @@ _CLASSES = {f"lance_namespace_impls.{name.title()}Namespace": name for name in C
 def kind_of(name: str) -> str | None:
     """The name of a catalog, for this name or for the class path that users of lance-namespace-impls write; None for other names."""
     return name if name in CATALOGS else _CLASSES.get(name)
+
+
+def refuse_misspelt(place: str) -> None:
+    """Raise InvalidOptionError for a word that is almost the name of a catalog, unless it is a folder: none is made by mistake."""
+    near = difflib.get_close_matches(place.lower(), CATALOGS, n=1, cutoff=_NEAR) if place.isalnum() else []
+    if near and not os.path.isdir(place):
+        raise InvalidOptionError(f"there is no kind of namespace {place!r}; did you mean {near[0]!r}? For a new folder, write './{place}'")
 
 
 def open_catalog(name: str, properties: Mapping[str, str], storage_options: Mapping[str, str]) -> MetastoreNamespace:

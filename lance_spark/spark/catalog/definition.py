@@ -20,6 +20,7 @@ from lance_spark.spark.options.known import is_of_new_table, main_name, parse_op
 from lance_spark.spark.options.write import OF_EACH_WRITE, SparkWriteOptions
 from lance_spark.spark.protocol import DECLARED_COLUMN
 from lance_spark.storage.location import of_hadoop
+from lance_spark.table.build.declared_log import PROPERTY, declared_spec
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.write.constraints import constraints
@@ -66,6 +67,8 @@ class Definition:
         if clustered := Clustered.in_config(config).columns:
             check_columns(from_arrow(stored(columns, {})), clustered)
         constraints(config, from_arrow(stored(columns, {})))  # raises errors of conditions
+        if PROPERTY in config:
+            declared_spec(config[PROPERTY], from_arrow(stored(columns, {})))
         chosen = {key: value for key, value in config.items() if is_of_new_table(key)}
         own = {**chosen, **of_statement, **options}
         names = {main_name(key) for key in own}

@@ -70,8 +70,9 @@ def statement(
     """
     rest = Tokens(text, [Token(*token) for token in tokens], name, lambda: _columns(catalog, place))
     if _kind(head) == "SHOW PARTITIONS":
+        shown = show_partitions(catalog, place)
         rest.end()
-        return {"sql": show_partitions(catalog, place).sql}
+        return {"sql": shown.sql}
     if _kind(head) == "COPY":
         _check_whole(place)
         return {"copy": copy_into.parsed(rest)}
@@ -293,14 +294,15 @@ def _verified(rest: Tokens) -> Call:
 
 
 def _reorganized(rest: Tokens) -> Call:
-    """`REORG TABLE t APPLY (PURGE)`: deleted rows leave the files."""
+    """`REORG TABLE t [WHERE condition] APPLY (PURGE)`: deleted rows leave the files."""
+    purging: dict[str, Any] = {"where": rest.until("APPLY (")} if rest.take("WHERE") else {}
     rest.need("APPLY (")
     if rest.take("UPGRADE"):
         raise UnsupportedFeatureError(
             "REORG TABLE .. APPLY (UPGRADE ..): files of other formats are not kept beside a lance table; leave it out"
         )
     rest.need("PURGE )")
-    purging = {"materialize_deletions": True, "materialize_deletions_threshold": 0.0}
+    purging |= {"materialize_deletions": True, "materialize_deletions_threshold": 0.0}
     return Call("compact", purging, _same("fragments_removed", "fragments_added", "files_removed", "files_added"))
 
 

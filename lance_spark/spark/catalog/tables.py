@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ def load(
     try:
         source = _opened_at(catalog, place, travel)
     except TableNotFoundError:
+        _check_said_otherwise(catalog, id)
         if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
             raise
         return _about(opened(catalog, id[:-1], travel), id[-1])
@@ -117,6 +119,22 @@ def load(
         properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     clusters = _clusters(config, snapshot.manifest.schema)
     return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties, "clusters": clusters}
+
+
+_OF_A_TIME = re.compile(r"(.+)@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d{3}")
+"""A table of Delta Lake as of a time."""
+
+
+def _check_said_otherwise(catalog: Catalog, id: Id) -> None:
+    """Raise UnsupportedFeatureError for a name that Delta Lake or Iceberg give to a part of a table; there is no table `id`."""
+    found = _OF_A_TIME.fullmatch(id[-1]) if id else None
+    if found is not None and exists(catalog, (*id[:-1], found[1])):
+        name, year, month, day, hour, minute, second = found.groups()
+        time = f"{year}-{month}-{day} {hour}:{minute}:{second}"
+        raise UnsupportedFeatureError(f"there is no table {shown(id)}; write {name} TIMESTAMP AS OF '{time}'")
+    if len(id) >= _LEAST_NAMES and id[-1].lower() == "changes" and exists(catalog, id[:-1]):
+        write = f"table_changes({shown(id[:-1])}, 1)"
+        raise UnsupportedFeatureError(f"there is no table {shown(id)}; write {write}, the changes from version 1 on")
 
 
 def _clusters(config: Mapping[str, str], schema: Schema) -> tuple[str, ...]:

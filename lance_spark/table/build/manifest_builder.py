@@ -52,6 +52,7 @@ from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, 
 from lance_spark.table.build import index_coverage, row_ids_and_versions
 from lance_spark.table.build.checks import check_operation, check_result, kept_and_new
 from lance_spark.table.build.data_replacement import with_replaced_file
+from lance_spark.table.build.declared_log import with_declared_log
 from lance_spark.table.build.old_writers import completed, format_of, highest_fragment_id
 from lance_spark.version import __version__
 
@@ -108,6 +109,8 @@ def build(
         max_fragment_id=highest if highest >= 0 else None,
         indexes=index_coverage.of_fields(new.indexes, new.schema),
     )
+    if not isinstance(operation, Restore):
+        new = with_declared_log(current, operation, new)
     if current is not None and not isinstance(operation, Restore):
         caught_up = index_coverage.with_catchup(indexes, new.indexes, current.lazy_fragments.ids.tolist())
         new = replace(new, indexes=caught_up)

@@ -123,9 +123,16 @@ class ArrowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,
         batch_size: int | None = None,
         **hints: Any,
-    ) -> ArrowScanner:
-        """A scan of some columns, or expressions of columns, of the rows that satisfy the filter."""
-        return self._scanner(columns, filter, batch_size, None, hints)
+    ) -> ArrowScanner | pyarrow.dataset.Scanner:
+        """A scan of some columns, or expressions of columns, of the rows that satisfy the filter.
+
+        For `pyarrow.dataset.write_dataset`, it is a scanner of pyarrow, which can be read once.
+        """
+        found = self._scanner(columns, filter, batch_size, None, hints)
+        if columns is None and filter is None and batch_size is None and hints.keys() == {"use_threads"}:
+            # So `write_dataset` asks, whose writer takes only scanners of pyarrow.
+            return pyarrow.dataset.Scanner.from_batches(found.to_reader(), use_threads=hints["use_threads"])
+        return found
 
     def _scanner(
         self,
@@ -155,7 +162,7 @@ class ArrowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         **hints: Any,
     ) -> pa.RecordBatchReader:
         """The rows, batch by batch."""
-        return self.scanner(columns, filter, batch_size, **hints).to_batches()
+        return self._scanner(columns, filter, batch_size, None, hints).to_batches()
 
     def to_table(
         self,
@@ -165,7 +172,7 @@ class ArrowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         **hints: Any,
     ) -> pa.Table:
         """All rows in memory."""
-        return self.scanner(columns, filter, batch_size, **hints).to_table()
+        return self._scanner(columns, filter, batch_size, None, hints).to_table()
 
     def head(
         self,
@@ -187,7 +194,7 @@ class ArrowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         **hints: Any,
     ) -> pa.Table:
         """The rows with these numbers, of those that satisfy the filter."""
-        scanner = self.scanner(columns, filter, batch_size, **hints)
+        scanner = self._scanner(columns, filter, batch_size, None, hints)
         if isinstance(columns, Mapping) or _both(self._filter, filter) is not None:
             return scanner.take(indices)
         numbers = pa.array(indices).to_numpy(zero_copy_only=False)
@@ -195,7 +202,7 @@ class ArrowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def count_rows(self, filter: pc.Expression | None = None, batch_size: int | None = None, **hints: Any) -> int:
         """The number of rows that satisfy the filter."""
-        return self.scanner([], filter, batch_size, **hints).count_rows()
+        return self._scanner([], filter, batch_size, None, hints).count_rows()
 
     def filter(self, expression: pc.Expression) -> ArrowDataset:
         """The dataset with only the rows that satisfy the expression."""

@@ -11,7 +11,12 @@ files that no version needs are removed. A reference that was created before the
 our writers check the version after creating the reference (see `table.versions.named_files.check_whole`), pylance's writers before. A
 pause gives pylance's writers time to finish. In this order, every listed version can be read even if the cleanup is interrupted.
 
-At base paths only files that were written for this table are removed, see `table.maintenance.files_at_bases`.
+Lists of files that COPY INTO has loaded are kept as far as a kept version leads to them (see `table.versions.copy_lists`), and of the
+numbers that writers have claimed for an identity column the last ones, whatever the versions are (see `table.versions.identity_claims`).
+Others of them are removed when they are seven days old.
+
+At base paths only files that were written for this table are removed, see `table.maintenance.files_at_bases`. Of a write-ahead log, see
+`table.maintenance.log_cleanup`.
 
 If two cleanups run concurrently, only the one that removed a manifest puts it back or removes the version's files. (Object stores do not
 report which one it was.)
@@ -23,6 +28,8 @@ Therefore there is also a pause between listing the versions and removing the fi
 from __future__ import annotations
 
 import contextlib
+import itertools
+import logging
 import math
 import time
 from collections.abc import Iterable, Iterator
@@ -31,6 +38,7 @@ from datetime import UTC, datetime, timedelta
 
 from lance_spark.display.figures import Figures
 from lance_spark.errors import (
+    CorruptFileError,
     LanceError,
     MissingFileError,
     RefConflictError,
@@ -42,23 +50,30 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.metadata.manifest import Manifest, parse
+from lance_spark.metadata.numbered_writes import COPIES
 from lance_spark.options.durations import duration
 from lance_spark.storage.clock import store_time
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.files_at_bases import FileAtBase, FilesAtBases
+from lance_spark.table.maintenance.log_cleanup import LogCleanup, OldParts
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.clones import drop_tags_of_gone_clones, is_hold, is_needed
 from lance_spark.table.versions.consumers import has_expired, is_consumer
+from lance_spark.table.versions.copy_lists import FOLDER as COPY_LISTS
+from lance_spark.table.versions.copy_lists import loads, path_of
 from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.identity_claims import superseded_claims
 from lance_spark.table.versions.named_files import ForgottenFiles, NamedFiles
 from lance_spark.table.versions.ref_files import MERGED_TAG
+from lance_spark.table.versions.shard_states import ShardStates
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
 
 DEFAULT_AGE = timedelta(days=14)
 UNVERIFIED_AGE = timedelta(days=7)
+_LOG = logging.getLogger(__name__)
 AUTO = "lance.auto_cleanup."
 PAUSE_S = 0.2
 """The pause in seconds that gives others time to finish; five times as long on object stores, which are slower."""
@@ -146,6 +161,10 @@ class _Cleanup:
         """The files of kept versions, and the files of old versions."""
         self._at_bases = FilesAtBases(snapshot.root, snapshot.allow_other_stores)
         """The files at base paths of all of these versions."""
+        self._log = LogCleanup(snapshot.store)
+        """What the kept versions leave of the write-ahead log."""
+        self._lists_are_known = True
+        """Whether all lists of COPY INTO that kept versions need could be read."""
         self._known: set[tuple[str, int]] = set()
         """The versions (with their store's URI) whose files are in `_kept`."""
         self._since = 0.0
@@ -240,11 +259,21 @@ class _Cleanup:
         """The files that no version needs."""
         threshold = self._now - UNVERIFIED_AGE
         found = []
-        for path, entry in self._track(files_of_table(self._snapshot), "check files"):
+        listed = itertools.chain(files_of_table(self._snapshot), self._notes())
+        for path, entry in self._track(listed, "check files"):
             aged = self._policy.delete_unverified or (entry.modified is not None and entry.modified < threshold)
             if path not in self._kept and (aged or self._forgotten.has(path, self._taken)):
                 found.append(Entry(path, entry.size, None))
         return found
+
+    def _notes(self) -> Iterator[tuple[str, Entry]]:
+        """What writers have noted in the table's folder, besides what must stay. A branch has none of its own."""
+        root = self._snapshot.root
+        if root.uri != self._store.uri:
+            return
+        yield from superseded_claims(root)
+        if self._lists_are_known:
+            yield from ((f"{COPY_LISTS}/{entry.name}", entry) for entry in root.walk(COPY_LISTS))
 
     def remove_files(self, files: Iterable[Entry]) -> CleanupStats:
         """Remove those files that still no version needs, and the folders of indexes and blobs that are empty then."""
@@ -255,9 +284,21 @@ class _Cleanup:
                 emptied.add(entry.name.rpartition("/")[0])
         for file in self._at_bases.removable(self._taken):
             self._removal.remove_at_base(file)
+        with logged(f"{self._store.uri}: cleaning up the write-ahead log"):
+            for old in self._log.old_parts():
+                self._remove_of_log(old)
         if not self._policy.dry_run:
             self._remove_folders(emptied - {*_FOLDERS, VERSIONS})
         return self._removal.stats()
+
+    def _remove_of_log(self, old: OldParts) -> None:
+        """Remove parts of a shard of the log, after its state does not name them any more."""
+        if not self._policy.dry_run:
+            ShardStates(self._store, old.shard).forget(old.last)
+        for entry in self._track(old.files, f"remove files of the shard {old.shard.name}"):
+            self._removal.remove(entry)
+        for folder in () if self._policy.dry_run else old.folders:
+            self._store.remove_empty_folders(folder)
 
     def _remove_folders(self, emptied: set[str]) -> None:
         """Remove folders that are empty: those in `emptied`, and what writers of indexes have left that were killed at once."""
@@ -293,8 +334,23 @@ class _Cleanup:
 
     def _keep(self, version: int, manifest: Manifest) -> None:
         self._kept.add(manifest, {None})
+        self._keep_lists(manifest)
         self._at_bases.keep(self._store, manifest)
+        self._log.keep(version, manifest)
         self._known.add((self._store.uri, version))
+
+    def _keep_lists(self, manifest: Manifest) -> None:
+        """Keep the lists of COPY INTO to which a version leads."""
+        last = None if manifest.numbered is None else manifest.numbered.number(COPIES)
+        try:
+            for load in loads(self._snapshot.root, last):
+                path = path_of(load.number)
+                if path in self._kept.files:
+                    return
+                self._kept.files.add(path)
+        except (MissingFileError, CorruptFileError) as e:
+            _LOG.warning("no list of COPY INTO is removed: %s", e)
+            self._lists_are_known = False
 
     def _tags(self) -> tuple[dict[str, int], float]:
         """The tags of the snapshot's branch (name -> version), and the first version that a consumer needs (infinite: none)."""
@@ -355,6 +411,7 @@ class _Cleanup:
             return  # removed by a cleanup of the branch
         here = {b.id for b in other.manifest.base_paths if other.locations.is_at(b, self._store)}
         self._kept.add(other.manifest, {*here})
+        self._keep_lists(other.manifest)
         self._at_bases.keep(store, other.manifest)
         self._known.add((store.uri, version))
 

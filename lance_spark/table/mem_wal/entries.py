@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.equal_keys import value_numbers
 from lance_spark.arrow.selection import joined
+from lance_spark.buffers.cache import Cache
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
@@ -38,13 +39,30 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Newest:
+    """The newest rows of the entries at these paths."""
+
+    paths: tuple[str, ...]
+    rows: pa.RecordBatch
+
+
+_NEWEST = Cache(256 << 20)
+"""The newest rows of logs that this process has read: entries do not change, so that only those are read that came since."""
+
+
+@dataclass(frozen=True)
 class Entries:
-    """Entries of the log of one shard, in their order. `fields` are columns of the table; `keys` are the names of its primary key."""
+    """Entries of the log of one shard, in their order. `fields` are columns of the table; `keys` are the names of its primary key.
+
+    Their rows stay in memory if the `identity` of the version that is read is given: a table that is made anew at the same place
+    may have other entries of the same names.
+    """
 
     store: Store
     paths: tuple[str, ...]
     fields: Schema
     keys: tuple[str, ...]
+    identity: str = ""
 
     def of(self, fields: Schema) -> Entries:
         """The same entries with other columns."""
@@ -59,12 +77,33 @@ class Entries:
 
         Raises CorruptFileError, which names the entry, and MissingFileError if the log was cleaned up meanwhile.
         """
+        known = self._known()
+        if known.paths == self.paths:
+            return known.rows
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
-            batches = [batch for entry in pool.map(self._read, self.paths) for batch in entry.batches]
+            entries = pool.map(self._read, self.paths[len(known.paths) :])
+            batches = [known.rows, *(batch for entry in entries for batch in entry.batches)]
         rows = pa.Table.from_batches(batches, schema=self._schema)
         if self.keys:
             rows = rows.take(pa.array(last_of_each(rows.select(list(self.keys)))))
-        return pa.RecordBatch.from_arrays([_joined(column) for column in rows.columns], schema=self._schema)
+        newest = pa.RecordBatch.from_arrays([_joined(column) for column in rows.columns], schema=self._schema)
+        if self.identity:
+            _NEWEST.keep(self._place, Newest(self.paths, newest), newest.nbytes)
+        return newest
+
+    def _known(self) -> Newest:
+        """The newest rows of the first entries, as far as this process has read them."""
+        known: Newest | None = _NEWEST.known(self._place) if self.identity else None
+        if known is not None and self.paths[: len(known.paths)] == known.paths:
+            return known
+        nothing = [pa.array([], field.type) for field in self._schema]
+        return Newest((), pa.RecordBatch.from_arrays(nothing, schema=self._schema))
+
+    @property
+    def _place(self) -> tuple[object, ...]:
+        """What tells rows in `_NEWEST` apart, but for the last entry that they are of."""
+        columns = tuple((f.id, f.name, str(f.type)) for f in self.fields.walk())
+        return (self.store.uri, self.identity, self.paths[:1], columns, self.keys)
 
     def rows(self, fields: Schema) -> pa.RecordBatch:
         """The rows of `newest`, with these columns and, of tombstones, nulls in them. For entries whose own fields are those of the key."""

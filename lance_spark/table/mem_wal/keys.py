@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.equal_keys import equal_keys
+from lance_spark.buffers.cache import Cache
 from lance_spark.table.mem_wal.entries import Entries, last_of_each
 from lance_spark.table.scan.key_hash import KeySet, are_hashed, key_hashes
 from lance_spark.table.scan.task import ScanTask
@@ -18,7 +19,10 @@ TABLE_RANK = 0
 """The rank of the rows of the table. The SSTables of a shard have the ranks 1, 2 and so on, in the order of their generations."""
 
 _KEPT = 8
-"""A process keeps the keys of so many shards."""
+"""A process keeps the keys of so many states of shards."""
+_KEPT_BYTES = 64 << 20
+_read = Cache(_KEPT_BYTES)
+"""What was read of SSTables and versions of tables, which never change: when a log has grown, only the keys of what is new are read."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,31 @@ class ShardKeys:
 
 @lru_cache(maxsize=_KEPT)
 def _loaded(shard: ShardKeys) -> Keys:
-    tables = [pa.Table.from_batches(list(scan.read()), schema=scan.given.to_arrow()) for scan in shard.scans]
+    tables = [read_once(scan) for scan in shard.scans]
     if shard.entries.paths:
         tables.append(pa.Table.from_batches([shard.entries.newest().select(list(shard.names))]))
     together = pa.concat_tables([_plain(table) for table in tables])
     ranks = np.repeat(np.arange(len(tables)) + TABLE_RANK + 1, [table.num_rows for table in tables])
     last = last_of_each(together)
     return Keys(together.take(pa.array(last)), ranks[last])
+
+
+def read_once(scan: ScanTask) -> pa.Table:
+    """The rows of a task that reads keys. They stay in the memory of the process, unless they are many."""
+    pin, given = scan.common.pin, scan.common.given
+
+    def read() -> pa.Table:
+        return pa.Table.from_batches(list(scan.read()), schema=given.to_arrow())
+
+    # The identity tells an SSTable from that of a table which was at this place before.
+    columns = tuple((f.id, f.name) for f in given.fields)
+    key = pin.store.uri, pin.identity, columns, scan.fragment_ids.tobytes()
+    return _read.get(key, read, lambda keys: keys.nbytes)
+
+
+def are_few(scans: Sequence[ScanTask]) -> bool:
+    """Whether what the tasks read may stay in memory beside the keys of a log."""
+    return sum(scan.num_bytes for scan in scans) <= _KEPT_BYTES // 4
 
 
 def all_keys(shards: Sequence[ShardKeys]) -> Keys:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.mem_wal.contents import log_parts
-from lance_spark.table.mem_wal.tasks import Log, plan_merged
+from lance_spark.table.mem_wal.tasks import Log, indexes_of_sstables, plan_merged
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.scan import Scan, Task
@@ -28,7 +28,9 @@ class MergedScan(Scan):
         log = Log.of(self.snapshot)
         if log is None:
             return super().explain()
-        return "\n".join([super().explain(), f"  write-ahead log: {log}", *(f"    {part}" for part in log_parts(self.snapshot))])
+        looked_up = [f"    indexes of an SSTable: {used}" for used in indexes_of_sstables(plan_merged(log, self.plan))]
+        parts = [f"    {part}" for part in log_parts(self.snapshot)]
+        return "\n".join([super().explain(), f"  write-ahead log: {log}", *parts, *looked_up])
 
 
 def count_rows(snapshot: Snapshot) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,19 +22,23 @@ from lance_spark.metadata.fragment import Fragment, LogFragment
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.tree import TextMatch, walk
 from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys
 from lance_spark.table.scan.cost import Cost
-from lance_spark.table.scan.indexed import with_tests
-from lance_spark.table.scan.parts import Parts, whole_parts
+from lance_spark.table.scan.indexed import look_up, with_tests
+from lance_spark.table.scan.parts import Parts, left_by, whole_parts
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, MIN_TASK_BYTES, ScanPlan, plan_parts, plan_tasks
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.task import ScanTask, counted
 from lance_spark.table.versions.log_rows import check_no_places
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, has_log, shards_of
+
+_TABLE_BYTES = 16 << 10
+"""About the memory of an open SSTable with one fragment."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,12 @@ def plan_merged(log: Log, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_T
     return [MergedTask(tuple(group), plan.offset, limit, plan.counts_rows) for group in groups]
 
 
+def indexes_of_sstables(tasks: Sequence[MergedTask]) -> list[str]:
+    """What explain says of the indexes of SSTables that leave rows to these tasks."""
+    stored = [piece for task in tasks for piece in task.pieces if isinstance(piece, StoredRows)]
+    return [piece.task.indexes for piece in stored if piece.rank > TABLE_RANK and piece.task.indexes]
+
+
 def _check(snapshot: Snapshot, plan: ScanPlan) -> None:
     check_no_places(snapshot, plan.fields_to_read(snapshot))
     if plan.fragments is not None:
@@ -233,15 +244,21 @@ class Log:
 
 def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogShard:
     names = tuple(f.name for f in keys)
-    tables = tuple(open_sstable(snapshot, shard, path) for _, path in shard.sstables)
+    tables = tuple(_kept(snapshot, shard, path) for _, path in shard.sstables)
     store = snapshot.store
-    entries = Entries(store, tuple(shard.entry(position) for position in shard.entries), Schema(keys), names)
+    entries = Entries(store, tuple(shard.entry(position) for position in shard.entries), Schema(keys), names, snapshot.identity)
     if not keys:
         return LogShard(shard, tables, entries, None)
     columns = ScanPlan(tuple(quoted([name]) for name in names))
     scans = tuple(plan_parts(table.snapshot, columns, table.parts) for table in tables)
     name = (store.uri, shard.name, str(shard.sstables), str(shard.entries))
     return LogShard(shard, tables, entries, ShardKeys(name, names, scans, entries))
+
+
+def _kept(snapshot: Snapshot, shard: Shard, path: str) -> LogTable:
+    """An open SSTable, which stays in memory with the version: it never changes."""
+    opened = partial(open_sstable, snapshot, shard, path)
+    return snapshot.locations.kept.get(("SSTable", shard.name, path), opened, lambda table: _TABLE_BYTES * (1 + len(table.parts)))
 
 
 def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
@@ -285,14 +302,14 @@ class _Reads:
     """What a plan reads of the table and of its log. `inner` is the plan for the table, which has the columns of the key, too."""
 
     def __init__(self, log: Log, plan: ScanPlan) -> None:
-        self._log, self._plan = log, plan
+        self._log, self._plan = log, replace(plan, predicate=with_tests(log.snapshot, plan.predicate))
         self._given = plan.fields(log.snapshot)
         whole = {f.id for f in self._given.fields if f in log.snapshot.manifest.schema.fields}
         more = tuple(quoted([f.name]) for f in log.keys if f.id not in whole)
         columns = tuple(quoted([f.name]) for f in self._given.fields) if plan.columns is None else plan.columns
         # Without columns, rows are read as addresses, which need no file.
         address = not self._given.fields and not more
-        inner = replace(plan, columns=(*columns, *more), limit=None, offset=0, task_limit=None, order=(), counts_rows=False)
+        inner = replace(self._plan, columns=(*columns, *more), limit=None, offset=0, task_limit=None, order=(), counts_rows=False)
         self.inner = replace(inner, with_row_address=address)
         self._shards = tuple(shard.keys for shard in log.shards if shard.keys is not None)
 
@@ -307,7 +324,8 @@ class _Reads:
             plan = self.inner
             if table.has_tombstones:
                 plan = replace(plan, columns=(*(plan.columns or ()), quoted([TOMBSTONE])))
-            task = plan_parts(table.snapshot, plan, table.parts)
+            plan, parts, indexes = _left_by_indexes(table, plan)
+            task = plan_parts(table.snapshot, plan, parts, indexes)
             pieces.append(StoredRows(task, () if shard.keys is None else (shard.keys,), rank, tuple(self._given.names)))
         if shard.entries.paths:
             snapshot = self._log.snapshot
@@ -315,5 +333,22 @@ class _Reads:
             stored = Schema(tuple(f for f in fields.fields if f.id not in ROW_COLUMN_IDS), fields.metadata)
             entries = shard.entries.of(stored)
             missing = Schema(tuple(f for f in fields.fields if f.id in ROW_COLUMN_IDS))
-            pieces.append(LoggedRows(entries, with_tests(snapshot, self._plan.predicate), self._given, missing))
+            pieces.append(LoggedRows(entries, self._plan.predicate, self._given, missing))
         return pieces
+
+
+def _left_by_indexes(table: LogTable, plan: ScanPlan) -> tuple[ScanPlan, Parts, str]:
+    """What the indexes of an SSTable leave of its rows, and what explain says of it, see `scan.plan`.
+
+    Words are not looked up: the index may split texts in another way than the table's.
+    """
+    predicate = plan.predicate
+    is_asked = predicate is not None and plan.use_scalar_index and bool(table.snapshot.manifest.indexes)
+    if predicate is None or not is_asked or any(isinstance(node, TextMatch) for node in walk(predicate.root)):
+        return plan, table.parts, ""
+    answer = look_up(table.snapshot, predicate)
+    if answer is None:
+        return plan, table.parts, ""
+    left = left_by(answer, table.parts)
+    used = f"{', '.join(answer.names)}: {answer.count} of {table.parts.num_rows} rows"
+    return (replace(plan, predicate=None) if left.exact.all() else plan), left, used

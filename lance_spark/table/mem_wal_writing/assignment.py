@@ -22,10 +22,10 @@ from lance_spark.errors import (
     WriterFencedError,
 )
 from lance_spark.schema.schema import Schema
+from lance_spark.table.build.sharding import ShardingSpec, evaluate_sharding_spec
 from lance_spark.table.mem_wal_writing.configuration import configuration
-from lance_spark.table.mem_wal_writing.shard_states import values_of
-from lance_spark.table.mem_wal_writing.sharding import ShardingSpec, evaluate_sharding_spec
 from lance_spark.table.mem_wal_writing.writer import ShardWriter
+from lance_spark.table.versions.shard_states import values_of
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, shard_names
 from lance_spark.table.write.conform import as_columns, check_fits, of_declared_lengths

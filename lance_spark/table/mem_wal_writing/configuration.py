@@ -6,8 +6,6 @@ files. A table has a log when it has the entry.
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,18 +13,16 @@ from typing import Any
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import InvalidOperationError, InvalidOptionError
-from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import CreateIndex
 from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.build.declared_log import log_entry
 from lance_spark.table.build.index_coverage import MEM_WAL, SYSTEM_INDEXES
+from lance_spark.table.build.sharding import ShardingField, ShardingSpec, check_spec
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.mem_wal_writing.settings import WriterSettings, settings_of
-from lance_spark.table.mem_wal_writing.sharding import ShardingField, ShardingSpec, check_spec
 from lance_spark.table.versions.snapshot import Snapshot
-
-_DETAILS = "/lance.table.MemWalIndexDetails"
 
 
 @dataclass(frozen=True)
@@ -88,24 +84,9 @@ def initialize_log(
     if spec is not None:
         check_spec(spec, snapshot.manifest.schema)
     _check_indexes(snapshot, maintained)
-    details = pb.MemWalIndexDetails(maintain_all_indexes=maintained is None, maintained_indexes=maintained or ())
     given = {name: value for name, value in (settings or {}).items() if value is not None}
     chosen = WriterSettings().with_given(given)
-    if given:
-        details.writer_config_defaults.update(chosen.as_text())
-    if spec is not None:
-        details.sharding_specs.append(_message(spec))
-        details.num_shards = spec.num_shards
-    entry = IndexMetadata(
-        uuid=uuid.uuid4().bytes,
-        name=MEM_WAL,
-        fields=(),
-        dataset_version=snapshot.version,
-        details_type=_DETAILS,
-        details=details.SerializeToString(deterministic=True),
-        index_version=0,
-        created_at=int(time.time() * 1000),
-    )
+    entry = log_entry(snapshot.version, spec, maintained, chosen.as_text() if given else {})
     transaction = Transaction(snapshot.version, CreateIndex((entry,)), properties=noted)
     return commit(snapshot.store, transaction, base=snapshot)
 
@@ -125,15 +106,3 @@ def _spec(message: pb.ShardingSpec) -> ShardingSpec:
         parameters = dict(field.parameters)
         fields.append(ShardingField(field.field_id, tuple(field.source_ids), transform, expression, field.result_type, parameters))
     return ShardingSpec(message.spec_id, tuple(fields))
-
-
-def _message(spec: ShardingSpec) -> pb.ShardingSpec:
-    message = pb.ShardingSpec(spec_id=spec.spec_id)
-    for field in spec.fields:
-        added = message.fields.add(field_id=field.field_id, source_ids=field.source_ids, result_type=field.result_type)
-        if field.transform is not None:
-            added.transform = field.transform
-        if field.expression is not None:
-            added.expression = field.expression
-        added.parameters.update(field.parameters)
-    return message

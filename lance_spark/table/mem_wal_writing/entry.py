@@ -15,12 +15,10 @@ from lance_spark.errors import CommitStateUnknownError, CorruptFileError, Storag
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.mem_wal.entries import FIELD_ID, TOMBSTONE
-from lance_spark.table.mem_wal_writing.shard_states import ShardStates
-from lance_spark.table.versions.write_ahead_log import Shard, positions
+from lance_spark.table.versions.shard_states import ShardStates
+from lance_spark.table.versions.write_ahead_log import NUMBERS, Shard, numbers_in, positions
 
 _TRIES = 3
-_NUMBERS = "lance_spark.numbers"
-"""The key of the metadata with numbers of writes. It is that of the first batch: pylance takes no entry whose schema has other keys."""
 
 
 def entry_schema(table: Schema, keys: Sequence[str]) -> pa.Schema:
@@ -41,26 +39,16 @@ def entry_bytes(
     `numbers` are those of the last batches of numbered writes, by their names: other writers do not know them.
     """
     noted = {"writer_epoch": str(epoch), "generation": str(generation)}
-    return _stream(batches, schema, noted, {_NUMBERS: json.dumps(dict(numbers))} if numbers else None)
+    return _stream(batches, schema, noted, {NUMBERS: json.dumps(dict(numbers))} if numbers else None)
 
 
 def last_numbers(store: Store, shard: Shard) -> dict[str, int]:
     """The numbers that the newest entry with any has noted; none if there is no such entry."""
     for position in reversed(positions(store, shard)):
-        text = _numbers_in(bytes(store.read(shard.entry(position))))
+        text = numbers_in(bytes(store.read(shard.entry(position))))
         if text is not None:
             return parsed_numbers(text, f"{store.uri}/{shard.entry(position)}")
     return {}
-
-
-def _numbers_in(entry: bytes) -> bytes | None:
-    with pa.ipc.open_stream(entry) as stream:
-        try:
-            _, noted = stream.read_next_batch_with_custom_metadata()
-        except StopIteration:
-            return None
-    found: bytes | None = None if noted is None else noted.get(_NUMBERS.encode())
-    return found
 
 
 def parsed_numbers(text: bytes, where: str) -> dict[str, int]:

@@ -29,8 +29,9 @@ from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import build_segment
 from lance_spark.table.indexes.vectors import has_model
 from lance_spark.table.mem_wal.entries import TOMBSTONE, last_of_each
+from lance_spark.table.mem_wal_writing.key_filter import key_filter
 from lance_spark.table.mem_wal_writing.key_tuples import key_values
-from lance_spark.table.mem_wal_writing.shard_states import WrittenSsTable
+from lance_spark.table.versions.shard_states import WrittenSsTable
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard
 from lance_spark.table.write.fragment_writer import FragmentWriter
@@ -42,8 +43,6 @@ from lance_spark.table.write.write import commit_write
 _LOG = logging.getLogger(__name__)
 _ONE_FILE = 1 << 62
 """An SSTable has one fragment, of any number of rows and bytes."""
-_ALL_KEYS = b"\xff" * 32
-"""A bloom filter that contains every key: a reader of keys looks into the index of the keys, which is small."""
 
 
 def write_sstable(
@@ -155,7 +154,7 @@ def _write_keys(store: Store, keys: pa.Table) -> None:
         yield pa.RecordBatch.from_arrays([values, numbers], names=["value", "row"])
 
     btree.train(batches(), values.type, IndexTarget(store, "_pk_index"), {})
-    store.put("bloom_filter.bin", _ALL_KEYS)
+    store.put("bloom_filter.bin", key_filter(keys))
 
 
 def _discard(store: Store, folder: str) -> None:

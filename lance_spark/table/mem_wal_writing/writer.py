@@ -48,8 +48,8 @@ from lance_spark.table.mem_wal_writing.configuration import configuration
 from lance_spark.table.mem_wal_writing.entry import Appender, entry_bytes, entry_schema, last_numbers
 from lance_spark.table.mem_wal_writing.key_tuples import check_key_types
 from lance_spark.table.mem_wal_writing.settings import WriterSettings
-from lance_spark.table.mem_wal_writing.shard_states import ShardState, ShardStates
 from lance_spark.table.mem_wal_writing.sstable import maintained, write_sstable
+from lance_spark.table.versions.shard_states import ShardState, ShardStates
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, shard_now
 from lance_spark.table.write.conform import as_columns, check_fits, check_nulls, matched, of_declared_lengths

@@ -25,6 +25,8 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import addresses_of
 from lance_spark.metadata.row_columns import (
     CREATED_AT,
+    DELTA_ROW_ID,
+    DELTA_ROW_VERSION,
     FILE_NAME,
     FILE_PATH,
     FILE_ROW,
@@ -34,6 +36,7 @@ from lance_spark.metadata.row_columns import (
     ROW_FILE,
     ROW_ID,
     ROW_OFFSET,
+    UPDATED_AT,
 )
 from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_versions, row_ids_of
 from lance_spark.predicate.bounds import Bounds
@@ -46,6 +49,8 @@ from lance_spark.table.scan.projection import Projection, Stored, projected
 if TYPE_CHECKING:
     from lance_spark.file.reader import DataFileReader
 
+_OF_DELTA = {DELTA_ROW_ID: ROW_ID, DELTA_ROW_VERSION: UPDATED_AT}
+"""Fields with Delta Lake's names for columns of ours."""
 _PROVEN_ROWS = 1 << 22
 """Fragments of more rows are not believed to have them before a data file says so: a few bytes of a manifest can claim billions."""
 
@@ -169,7 +174,7 @@ class FragmentReader:
     def calculated(self, field: Field, t: pa.DataType, rows: Rows) -> pa.Array:
         """The values of a calculated column (see `row_columns`) for these rows of the files, of its type `t`."""
         if field.id == ROW_FILE:
-            return pa.StructArray.from_arrays([self._of_file(f.id, rows) for f in field.children], fields=list(t))
+            return pa.StructArray.from_arrays([self._of_row(f.id, rows) for f in field.children], fields=list(t))
         return self._row_column(field.id, rows)
 
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
@@ -190,8 +195,10 @@ class FragmentReader:
         sequence = self._sequences[field_id]
         return pa.array(np.ones(len(rows), dtype=np.uint64) if sequence is None else sequence.at(rows))
 
-    def _of_file(self, field_id: int, rows: Rows) -> pa.Array:
-        """The path or the name of the rows' data file, or their places in it."""
+    def _of_row(self, field_id: int, rows: Rows) -> pa.Array:
+        """The path or the name of the rows' data file, their places in it, their ids, or the versions that changed them last."""
+        if field_id in _OF_DELTA:
+            return self._row_column(_OF_DELTA[field_id], rows).cast(pa.int64())
         if field_id == FILE_ROW:
             return pa.array(_numbers(rows).astype(np.int64))
         store, path = self._locations.data_file(self._fragment.files[0])
@@ -330,7 +337,9 @@ def _mask(count: int, places: np.ndarray, value: bool) -> pa.BooleanArray:
     """`value` at these places, and otherwise the opposite."""
     mask = np.full(count, not value)
     mask[places] = value
-    return pa.array(mask)
+    bits = np.packbits(mask, bitorder="little")
+    # For `pa.array`, pyarrow would import pandas, which takes half a second.
+    return pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)])
 
 
 def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:

@@ -83,13 +83,22 @@ def segments_of(snapshot: Snapshot) -> Segments:
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment that may be asked: the fragments of the version that it covers, with their numbers of rows, and those it was built from."""
+    """A segment that may be asked: the fragments of the version that it covers, with their numbers of rows, and those it was built from.
+
+    A segment of an SSTable names its rows by their addresses there: `renumbered` has the fragments of the version by their ids there.
+    """
 
     index: IndexMetadata
     kind: Kind
     covered: BitMap
     sizes: Mapping[int, int]
     built_from: BitMap
+    renumbered: Mapping[int, int] | None = None
+
+    @property
+    def is_of_log(self) -> bool:
+        """Whether it is of an SSTable of the write-ahead log."""
+        return self.renumbered is not None
 
 
 class Segments:
@@ -170,7 +179,18 @@ class Segments:
             elif covered & existing:
                 sizes = {f: self._physical[f] for f in covered & existing}
                 found.append(Segment(index, kind, covered & existing, sizes, built_from))
-        return found
+        return [*found, *self._of_log(existing)]
+
+    def _of_log(self, existing: BitMap) -> Iterator[Segment]:
+        """The segments of SSTables, which have no other versions than the one that is read."""
+        for own in () if self._snapshot.log is None else self._snapshot.log.indexes:
+            index, numbers = own.segment, dict(own.numbers)
+            kind = kind_of(index.details_type, index.details) or SEARCHED.get(index.details_type.rpartition(".")[2])
+            covered = BitMap(numbers.values()) & existing
+            if kind is None or not kind.knows(index.index_version) or not covered:
+                continue
+            sizes = {f: self._physical[f] for f in covered}
+            yield Segment(index, kind, covered, sizes, BitMap(numbers), numbers)
 
     def _unrecorded(self, index: IndexMetadata) -> Kind | None:
         """The kind of an index whose writer did not record it, if it is of vectors: these had no other indexes."""
@@ -273,7 +293,7 @@ class Segments:
     def _ask(self, segment: Segment, field: Field, condition: Expression) -> Answer | None:
         """The answer of one segment, for the fragments whose rows it must have; None if it cannot tell, or cannot be trusted."""
         try:
-            lost = self._lacking.get(segment.index.uuid)
+            lost = BitMap() if segment.is_of_log else self._lacking.get(segment.index.uuid)
             if lost is None:
                 lost = may_lack(self._snapshot, segment.index, self.files(segment, field), segment.covered)
                 self._lacking[segment.index.uuid] = lost
@@ -287,7 +307,7 @@ class Segments:
 
     def _found(self, segment: Segment, field: Field, condition: Expression) -> Answer | None:
         index = segment.index
-        if (reason := self.other_column(index)) is not None:
+        if (reason := self.other_column(segment)) is not None:
             raise CorruptFileError(reason)
         if not may_index(segment.kind.name, field.type):
             raise CorruptFileError(
@@ -303,10 +323,23 @@ class Segments:
         rows = within(addresses, segment.sizes)
         exact = segment.covered if found.exact and self.has_every_row_once(segment) else BitMap()
         answer = Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
-        return without(answer, BitMap(moved_fragments(found.unknown, self._moves))) if found.unknown else answer
+        if not found.unknown:
+            return answer
+        if segment.renumbered is not None:
+            return without(answer, BitMap(segment.renumbered[f] for f in found.unknown if f in segment.renumbered))
+        return without(answer, BitMap(moved_fragments(found.unknown, self._moves)))
 
-    def other_column(self, index: IndexMetadata) -> str | None:
-        """Why the index may be of an earlier column with the same field id; None if it is not."""
+    def _has_addresses(self, segment: Segment) -> bool:
+        return segment.is_of_log or segment.kind.has_addresses(segment.index.index_version, self._stable)
+
+    def other_column(self, segment: Segment) -> str | None:
+        """Why the segment may be of an earlier column with the same field id; None if it is not.
+
+        The columns of an SSTable were compared when it was opened.
+        """
+        if segment.is_of_log:
+            return None
+        index = segment.index
         version = index.dataset_version
         if version not in self._built_from and version < self._snapshot.version:
             self._built_from[version] = find_version(self._snapshot.store, version)
@@ -319,7 +352,7 @@ class Segments:
 
         A row that is updated keeps its stable id. Writers may leave the id with its old value when they merge the segments of both.
         """
-        if segment.kind.has_addresses(segment.index.index_version, self._stable):
+        if self._has_addresses(segment):
             return True
         if (certain := self._certain.get(segment.index.uuid)) is None:
             fragments = map(self._fragment, segment.covered)
@@ -348,8 +381,11 @@ class Segments:
         if (opened := self._opened.get((index.uuid, field.id))) is not None:
             return opened
         store, folder = self._snapshot.locations.index_folder(index)
-        by_address = segment.kind.has_addresses(index.index_version, self._stable)
-        known = {f: size for f, size in self._sizes.items() if f in segment.built_from} if by_address else {}
+        known: Mapping[int, int] = {}
+        if segment.renumbered is not None:
+            known = {f: segment.sizes[number] for f, number in segment.renumbered.items() if number in segment.sizes}
+        elif self._has_addresses(segment):
+            known = {f: size for f, size in self._sizes.items() if f in segment.built_from}
         opened = self._opened[index.uuid, field.id] = IndexFiles(
             store,
             folder,
@@ -364,7 +400,9 @@ class Segments:
 
     def _addresses(self, segment: Segment, rows: Rows) -> Rows | None:
         """The current addresses of rows that the segment names; None if they are too many to look up one by one."""
-        by_address = segment.kind.has_addresses(segment.index.index_version, self._stable)
+        if segment.renumbered is not None:
+            return {segment.renumbered[f]: own for f, own in rows.items() if f in segment.renumbered}
+        by_address = self._has_addresses(segment)
         rows = within(rows, self._sizes) if by_address and self._moves else rows
         if sum(map(len, rows.values())) > _MOST_ROWS:
             return None
@@ -382,7 +420,9 @@ class Segments:
         The addresses of other rows mean nothing.
         """
         exist = np.ones(len(numbers), np.bool_)
-        if segment.kind.has_addresses(segment.index.index_version, self._stable):
+        if segment.renumbered is not None:
+            numbers, exist = _renumbered(numbers, segment.renumbered)
+        elif self._has_addresses(segment):
             for moves in reuse_moves(self._snapshot.manifest.indexes):
                 numbers, there = moves.numbers(numbers)
                 exist &= there
@@ -408,6 +448,15 @@ class Segments:
             addresses[order[which]] = rows.astype(np.uint64) + (np.uint64(fragment) << np.uint64(32))
             exist[order[which]] = True
         return addresses, exist
+
+
+def _renumbered(addresses: np.ndarray, fragments: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The addresses with other numbers of the fragments, and a mask of those that are in one of them."""
+    own = np.array(sorted(fragments), np.uint64)
+    numbers = np.array([fragments[f] for f in sorted(fragments)], np.uint64)
+    high = addresses >> np.uint64(32)
+    at = np.minimum(np.searchsorted(own, high), len(own) - 1)
+    return (numbers[at] << np.uint64(32)) | (addresses & np.uint64(0xFFFFFFFF)), own[at] == high
 
 
 def _conjuncts(operands: Sequence[Expression]) -> Iterator[Expression]:

@@ -328,9 +328,10 @@ def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]
     return plan_parts(snapshot, plan, [p for p in parts if p.num_rows])
 
 
-def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part]) -> ScanTask:
-    """A single task for these parts, with no limit but that of a task."""
-    common, parts = _common(snapshot, plan, plan.fields_to_read(snapshot), limit=plan.task_limit), Parts.of(parts)
+def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part], indexes: str = "") -> ScanTask:
+    """A single task for these parts, with no limit but that of a task. `indexes` say which ones have left them."""
+    fields = plan.fields_to_read(snapshot)
+    common, parts = _common(snapshot, plan, fields, limit=plan.task_limit, indexes=indexes), Parts.of(parts)
     return _tasks(common, parts, np.array([0, len(parts)]), row_bytes(parts, common.fields), plan, snapshot)[0]
 
 

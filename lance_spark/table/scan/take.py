@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import ROW_OFFSET
 from lance_spark.metadata.row_ids import row_ids_of
-from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan
@@ -23,25 +23,60 @@ from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.log_rows import without_addresses
 from lance_spark.table.versions.snapshot import Snapshot
 
+_KNOWN_FRAGMENTS = 64
+"""Fragments whose readers are kept between calls."""
+
 
 def take(snapshot: Snapshot, indices: Sequence[int] | np.ndarray, plan: ScanPlan) -> pa.Table:
     """The rows with these numbers (counting rows that are not deleted), in the given order, with duplicates.
 
     Of `plan`, only the columns are used. Raises IndexError for a number that no row has.
     """
-    numbers = row_numbers("indices", indices)
-    wanted, back = np.unique(numbers, return_inverse=True)
-    fields, manifest = plan.fields(snapshot), snapshot.manifest
-    ends = np.cumsum(all_live_rows(snapshot), dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
-        raise IndexError(f"{snapshot} has {total} rows; row {wanted[0] if wanted[0] < 0 else wanted[-1]} does not exist")
-    bounds = np.searchsorted(wanted, np.concatenate([[0], ends]))
-    chosen = [
-        (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0), int(ends[i - 1]) if i else 0)
-        for i in np.flatnonzero(np.diff(bounds)).tolist()
-    ]
-    return without_addresses(snapshot, take_rows(_read(snapshot, fields, chosen), row_positions(back.reshape(-1))), fields)
+    return RowReader(snapshot, plan).take(indices)
+
+
+class RowReader:
+    """The rows of a version by number, for calls that follow each other: what it knows of its files is kept.
+
+    Of `plan`, only the columns are used. No file stays open between calls, and threads may not share a reader.
+    """
+
+    def __init__(self, snapshot: Snapshot, plan: ScanPlan) -> None:
+        self._snapshot = snapshot
+        self._fields = plan.fields(snapshot)
+        self._columns = Projection.of(self._fields)
+        self._ends = np.cumsum(all_live_rows(snapshot), dtype=np.int64)
+        self._known: OrderedDict[int, FragmentReader] = OrderedDict()
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> pa.Table:
+        """The rows with these numbers, see `take`."""
+        numbers = row_numbers("indices", indices)
+        wanted, back = np.unique(numbers, return_inverse=True)
+        ends = self._ends
+        total = int(ends[-1]) if len(ends) else 0
+        if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
+            missing = wanted[0] if wanted[0] < 0 else wanted[-1]
+            raise IndexError(f"{self._snapshot} has {total} rows; row {missing} does not exist")
+        rows = _read(self._snapshot, self._columns, self._places(wanted))
+        rows = take_rows(rows, row_positions(back.reshape(-1)))
+        return without_addresses(self._snapshot, rows, self._fields)
+
+    def _places(self, wanted: np.ndarray) -> Iterator[tuple[FragmentReader, np.ndarray]]:
+        """The positions of rows, by their ascending numbers, in each fragment that has some of them."""
+        bounds = np.searchsorted(wanted, np.concatenate([[0], self._ends]))
+        for i in np.flatnonzero(np.diff(bounds)).tolist():
+            before = int(self._ends[i - 1]) if i else 0
+            yield self._reader(i, before), wanted[bounds[i] : bounds[i + 1]] - before
+
+    def _reader(self, number: int, first_row: int) -> FragmentReader:
+        """The reader of the fragment at this place in the manifest. Those that were used last are kept."""
+        if number not in self._known:
+            fragment = self._snapshot.manifest.fragments[number]
+            self._known[number] = _fragment_reader(self._snapshot, fragment, first_row)
+        self._known.move_to_end(number)
+        if len(self._known) > _KNOWN_FRAGMENTS:
+            self._known.popitem(last=False)
+        return self._known[number]
 
 
 def row_numbers(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -94,7 +129,9 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan
     if (missing := np.flatnonzero(places < 0)).size:
         what, first = "address" if are_addresses else "id", wanted[missing[0]]
         raise IndexError(f"{missing.size} of the rows do not exist in {snapshot}, such as the one with the {what} {first}")
-    return take_rows(_read(snapshot, fields, chosen), row_positions(places[back.reshape(-1)]))
+    opened = ((_fragment_reader(snapshot, fragment, first), positions) for fragment, positions, first in chosen)
+    rows = _read(snapshot, Projection.of(fields), opened)
+    return take_rows(rows, row_positions(places[back.reshape(-1)]))
 
 
 def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stable: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -107,14 +144,17 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
     return row_ids_of(fragment, locations).find(wanted)
 
 
-def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray, int | None]]) -> pa.Table:
-    """The rows at these positions of these fragments, in this order; the last element is the number of the fragment's first row."""
-    if not fields.fields:
-        return without_columns(sum(len(positions) for _, positions, _ in chosen), fields.to_arrow())
+def _fragment_reader(snapshot: Snapshot, fragment: Fragment, first_row: int | None) -> FragmentReader:
+    """The reader of a fragment whose first row has this number in the table; None if that is not known."""
+    return FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first_row)
+
+
+def _read(snapshot: Snapshot, columns: Projection, chosen: Iterable[tuple[FragmentReader, np.ndarray]]) -> pa.Table:
+    """The rows at these positions of these fragments, in this order."""
+    if not columns.schema.fields:
+        return without_columns(sum(len(positions) for _, positions in chosen), columns.target)
     batches: list[pa.RecordBatch] = []
-    columns = Projection.of(fields)
-    for fragment, positions, first in chosen:
-        reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first)
+    for reader, positions in chosen:
         try:
             batches.extend(reader.read(positions, columns, BATCH_ROWS))
         except (CorruptFileError, UnsupportedFeatureError) as e:

@@ -55,6 +55,11 @@ class IndexSearch:
         return BitMap().union(*(s.segment.covered for s in self.segments))
 
     @property
+    def has_log(self) -> bool:
+        """Whether there are segments of SSTables, whose model may be another one, so that distances of codes are not compared."""
+        return any(s.segment.is_of_log for s in self.segments)
+
+    @property
     def may_be_stale(self) -> bool:
         """Whether a segment may have earlier vectors of rows beside the present ones."""
         segments = segments_of(self.snapshot)
@@ -280,7 +285,7 @@ def _opened(segments: Segments, nearest: Nearest, without: Mapping[bytes, LanceE
 def _open(segments: Segments, segment: Segment, nearest: Nearest) -> VectorIndex | LanceError:
     """An open segment, or why it cannot be used."""
     try:
-        if (reason := segments.other_column(segment.index)) is not None:
+        if (reason := segments.other_column(segment)) is not None:
             raise CorruptFileError(reason)
         return open_index(segments.files(segment, nearest.field)).in_mode(nearest.approx_mode)
     except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:

@@ -119,5 +119,5 @@ class Search(Scan):
             plan, condition = self._split
             lines = [*self.query.explain(self.snapshot, plan), *([] if condition is None else [f"of the rows that are found: {condition}"])]
             if (log := self.snapshot.log) is not None:
-                lines.append(f"write-ahead log: {counted(log.num_rows, 'row')}, not in indexes; {log.replaced} of the table are left out")
+                lines.append(f"write-ahead log: {counted(log.num_rows, 'row')}; {log.replaced} of the table are left out")
             return "\n".join([f"Search of {self.snapshot}", *(f"  {line}" for line in lines)])

@@ -46,7 +46,8 @@ def settled(segments: Sequence[SearchedSegment], nearest: Nearest, share: float 
     A search that says how it searches is left as it is. So is one without a target if a segment was not measured.
     """
     target = USUAL_RECALL if nearest.recall_target is None else nearest.recall_target
-    known = [_measured(s) for s in segments]
+    # Those of SSTables are not measured. Most of them have the model of the table's segments.
+    known = [_measured(s) for s in segments if not s.segment.is_of_log] or [None]
     if nearest.distance_range[0] is not None:
         known = [None for _ in segments]  # it was measured what the nearest rows are, not those from a distance on
     if nearest.recall_target is None and not nearest.says_nothing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.index.damaged import DamagedSegmentError
 from lance_spark.index.text.analysis.analyzer import Analyzer
-from lance_spark.index.text.analysis.parameters import UNINDEXED
+from lance_spark.index.text.analysis.parameters import SMALL, UNINDEXED, TextParameters
 from lance_spark.index.text.analysis.tokenizers import Tokens
 from lance_spark.index.text.best import MOST
 from lance_spark.index.text.bm25 import Statistics, statistics_of
@@ -62,7 +62,9 @@ class TextColumn:
         self._wanted: set[str] = set()
         told = text_parameters(snapshot, self.field)
         found = segments_of(snapshot).searched("INVERTED", self.field)
-        self.segments = [(segment, self._opened(segment)) for segment in found if segment.index.uuid not in without]
+        opened = [(segment, self._opened(segment)) for segment in found if segment.index.uuid not in without]
+        # An SSTable may be older than the table's index.
+        self.segments = [(segment, index) for segment, index in opened if not segment.is_of_log or _alike(index.parameters, told)]
         self._left_out = [segment for segment in found if segment.index.uuid in without]
         self.parameters = self.segments[0][1].parameters if self.segments else told
         """The parameters of its full-text index; None if it has none."""
@@ -72,7 +74,7 @@ class TextColumn:
     def _opened(self, segment: Segment) -> TextIndex:
         segments = segments_of(self._snapshot)
         with damaged(segment.index):
-            if (reason := segments.other_column(segment.index)) is not None:
+            if (reason := segments.other_column(segment)) is not None:
                 raise CorruptFileError(reason)
             return open_text_index(segments.files(segment, self.field))
 
@@ -161,6 +163,15 @@ class TextColumn:
             if most is None or count is None or len(found.documents) < count or np.count_nonzero(exist) >= most:
                 return rows[exist], found.scores[exist]
             count = _MORE * count if count <= MOST else None
+
+
+def _alike(some: TextParameters, others: TextParameters | None) -> bool:
+    """Whether indexes split texts in the same way and find the same. SSTables of pylance do not tell that documents are texts."""
+    return others is not None and _splitting(some) == _splitting(others)
+
+
+def _splitting(parameters: TextParameters) -> TextParameters:
+    return replace(parameters, lance_tokenizer=parameters.lance_tokenizer or "text", block_size=SMALL)
 
 
 @contextmanager

@@ -120,7 +120,7 @@ class VectorSearch:
         if nearest.several:
             LateInteraction(index, nearest, allowed, self.runner).add_to(best[0])
             return
-        exact = among_others or nearest.refine_factor is not None or index.may_be_stale
+        exact = among_others or index.has_log or nearest.refine_factor is not None or index.may_be_stale
         wanted = wanted_of(nearest, index.metric, exact)
         if not exact:
             index.search(nearest, wanted, allowed, best, self.runner)

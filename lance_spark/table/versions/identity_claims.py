@@ -10,10 +10,13 @@ none, nothing is known of its numbers.
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema.declared_types import IDENTITY
 from lance_spark.schema.schema import Schema
+from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 
 CLAIMS = "_identity"
@@ -53,6 +56,24 @@ def begin_claims(store: Store, field_id: int) -> None:
     if claimed_end(store, field_id) is None:
         with contextlib.suppress(FileExistsError):
             store.put_if_absent(f"{folder_of(field_id)}/{_BEGUN}", b"")
+
+
+def superseded_claims(store: Store) -> Iterator[tuple[str, Entry]]:
+    """The paths of claims that a later one follows, of all columns: only the last one is read.
+
+    A writer that has read an earlier one as the last may be about to claim this name, so it may be
+    removed only after as long as no write takes.
+    """
+    found = defaultdict[str, dict[str, Entry]](dict)
+    for entry in store.walk(CLAIMS):
+        column, _, begin = entry.name.partition("/")
+        if begin.isdecimal():
+            found[column][begin] = entry
+    for column, claims in found.items():
+        last = max(claims)
+        for begin, entry in claims.items():
+            if begin != last:
+                yield f"{CLAIMS}/{column}/{begin}", entry
 
 
 def copy_claims(source: Store, target: Store, schema: Schema) -> None:

@@ -23,7 +23,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lance_spark.metadata.fragment import BasePath, Fragment
+from lance_spark.metadata.fragment import BasePath, Fragment, IndexMetadata
 from lance_spark.metadata.locations import VERSIONS as VERSIONS
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
@@ -61,8 +61,19 @@ class _Identified(Protocol):
 
 
 @dataclass(frozen=True)
+class LogIndex:
+    """A segment of an index of an SSTable, whose rows are rows of a version.
+
+    `numbers` are pairs: a fragment as the segment names it, and its id in the version.
+    """
+
+    segment: IndexMetadata
+    numbers: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class LogRows:
-    """The rows of a version's write-ahead log as `added` fragments, whose SSTables are in `folders`.
+    """The rows of a version's write-ahead log as `added` fragments, whose SSTables are in `folders`, and have `indexes`.
 
     In the fragments `masked`, the rows of the table that the log replaces, `replaced` in number, are deleted.
     """
@@ -70,6 +81,7 @@ class LogRows:
     masked: tuple[Fragment, ...]
     added: tuple[Fragment, ...]
     folders: tuple[BasePath, ...]
+    indexes: tuple[LogIndex, ...]
     replaced: int
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,7 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.metadata.locations import check_relative
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.storage.store import Store
-from lance_spark.table.build.index_coverage import MEM_WAL
+from lance_spark.table.build.index_coverage import MEM_WAL, SYSTEM_INDEXES
 from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ _MOST_ENTRY_BYTES = 4096
 """An entry that only marks where a new writer took over has no columns; such entries have about 200 bytes."""
 _HEAD_BYTES = 64 << 10
 """An entry begins with its schema and metadata, which take less space in most tables."""
+NUMBERS = "lance_spark.numbers"
+"""The key of the metadata with numbers of writes. It is that of the first batch: pylance takes no entry whose schema has other keys."""
 _MOST_DIGITS = 20
 """The digits of the largest number of 64 bits."""
 
@@ -129,11 +131,33 @@ def shard_names(store: Store) -> list[str]:
 def _merged(snapshot: Snapshot) -> dict[str, int]:
     """The last generation of each shard that is in the version."""
     merged: dict[str, int] = {}
-    for entry in snapshot.manifest.indexes:
-        if entry.name == MEM_WAL:
-            details = parse_message(pb.MemWalIndexDetails, entry.details, f"{snapshot}: the details of index {MEM_WAL!r}")
-            merged.update((_text(table.shard_id.uuid), table.generation) for table in details.compacted_sstables)
+    for details in _details(snapshot.manifest, str(snapshot)):
+        merged.update(_by_shard(details.compacted_sstables))
     return merged
+
+
+def _details(manifest: Manifest, where: str) -> Iterator[pb.MemWalIndexDetails]:
+    for entry in manifest.indexes:
+        if entry.name == MEM_WAL:
+            yield parse_message(pb.MemWalIndexDetails, entry.details, f"{where}: the details of index {MEM_WAL!r}")
+
+
+def _by_shard(tables: Iterable[pb.CompactedSsTable]) -> dict[str, int]:
+    return {_text(table.shard_id.uuid): table.generation for table in tables}
+
+
+def dispensable(manifest: Manifest, where: str) -> dict[str, int]:
+    """The last generation of each shard that no reader of the version needs: those that are merged, and are in each index.
+
+    See "Garbage Collector" of the specification: pylance's readers look into an SSTable while an index of the table lacks its rows.
+    """
+    names = {index.name for index in manifest.indexes} - SYSTEM_INDEXES
+    found: dict[str, int] = {}
+    for details in _details(manifest, where):
+        known = {progress.index_name: _by_shard(progress.caught_up_generations) for progress in details.index_catchup}
+        for shard, generation in _by_shard(details.compacted_sstables).items():
+            found[shard] = min([generation, *(known.get(name, {}).get(shard, 0) for name in names)])
+    return found
 
 
 def warn_of_unread(snapshot: Snapshot) -> Snapshot:
@@ -217,7 +241,7 @@ def _numbered(store: Store, folder: str, suffix: str) -> Iterator[int]:
 
 def _is_mark(store: Store, path: str) -> bool:
     """Whether an entry only marks where a new writer took over."""
-    return store.size(path) <= _MOST_ENTRY_BYTES and b"fence_sentinel" in _metadata(store, path)
+    return store.size(path) <= _MOST_ENTRY_BYTES and b"fence_sentinel" in metadata_of(store, path)
 
 
 def _is_in(store: Store, path: str, current: int) -> bool:
@@ -225,7 +249,7 @@ def _is_in(store: Store, path: str, current: int) -> bool:
     # The first generation is 1, and none is older.
     if current <= 1:
         return False
-    generation = generation_of(_metadata(store, path))
+    generation = generation_of(metadata_of(store, path))
     return generation is not None and generation < current
 
 
@@ -236,7 +260,18 @@ def generation_of(noted: Mapping[bytes, bytes]) -> int | None:
     return int(text) if len(text) <= _MOST_DIGITS and text.isdigit() else None
 
 
-def _metadata(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes, bytes]:
+def numbers_in(entry: bytes) -> bytes | None:
+    """What an entry notes of numbered writes; None if it notes nothing."""
+    with pa.ipc.open_stream(entry) as stream:
+        try:
+            _, noted = stream.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            return None
+    found: bytes | None = None if noted is None else noted.get(NUMBERS.encode())
+    return found
+
+
+def metadata_of(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes, bytes]:
     """What an entry notes about itself, which is in its first `most` bytes at most times."""
     size = store.size(path)
     (head,) = store.read_ranges(path, [ByteRange(0, min(size, most))])
@@ -245,5 +280,5 @@ def _metadata(store: Store, path: str, most: int = _HEAD_BYTES) -> Mapping[bytes
             return stream.schema.metadata or {}
     except (pa.ArrowException, OSError) as e:
         if size > most:
-            return _metadata(store, path, size)
+            return metadata_of(store, path, size)
         raise CorruptFileError(f"{store.uri}/{path}: not a valid entry of a write-ahead log: {e}") from e

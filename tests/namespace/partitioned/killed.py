@@ -1,6 +1,7 @@
 """A change of several partitions that is killed: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER FIRST [CHANGE]`.
 
-As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for every third call n, from FIRST on. Prints how many were killed.
+As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for every sixth call n (TURNS), from FIRST on. Prints how many were
+killed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+from tests.sample import TURNS
 from tests.table.crash import killed_at
 
 NEW = pa.table({"id": pa.array([3, 4, 5, 8], pa.int64()), "c": ["US", None, "é", "é"], "v": [1.5, 2.0, 2.5, 4.0]})
@@ -42,8 +44,8 @@ def main() -> None:
         shutil.copytree(template, uri)
         if not killed_at(number, uri, change):
             break
-        number += 3
-    print((number - int(first)) // 3)
+        number += TURNS
+    print((number - int(first)) // TURNS)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from lance_spark.table.compaction.compaction import CompactionOptions
 from lance_spark.table.write.options import NO_OPTIONS
 from tests.namespace.partitioned.made import plain, with_partitions
 from tests.namespace.partitioned.test_changes import check
-from tests.sample import by_turns
+from tests.sample import TURNS, by_turns
 
 pytestmark = pytest.mark.spec("partitioned-namespace.md", "ACID Enforcement")
 
@@ -176,11 +176,11 @@ def test_a_change_that_is_killed_is_seen_whole_or_not_at_all(turn: int, tmp_path
     before = content(template)
     whole = {i: ("moved" if c == "a" else c, v + 1) for i, (c, v) in before.items()}
     seen = []
-    for number in range(turn + 1, turn + 2 + 3 * killed, 3):
+    for number in range(turn + 1, turn + 2 + TURNS * killed, TURNS):
         namespace = PartitionedNamespace.open(tmp_path / "killed" / str(number))
         seen.append(content(namespace))
         assert seen[-1] in (before, whole)
-    for number in (turn + 1 + 3 * (killed // 2), turn + 1 + 3 * (killed - 1)):
+    for number in (turn + 1 + TURNS * (killed // 2), turn + 1 + TURNS * (killed - 1)):
         namespace = PartitionedNamespace.open(tmp_path / "killed" / str(number))
         expected = content(namespace)
         namespace.update({"v": "v * 10"}, "id > 0")

@@ -23,7 +23,7 @@ from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.namespace.partitioned.transforms import Transform
 from lance_spark.namespace.partitioned.write import begin, write_partitions
 from tests.namespace.partitioned.made import plain, with_partitions
-from tests.sample import by_turns
+from tests.sample import TURNS, by_turns
 
 pytestmark = [
     pytest.mark.spec("partitioned-namespace.md", "Physical Layout and Naming"),
@@ -266,9 +266,9 @@ def test_a_write_that_is_killed_is_seen_whole_or_not_at_all(turn: int, tmp_path:
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
     assert done.returncode == 0, done.stderr
     killed = int(done.stdout)
-    assert 3 * killed > 40
+    assert TURNS * killed > 40
     seen = set()
-    numbers = range(turn + 1, turn + 2 + 3 * killed, 3)
+    numbers = range(turn + 1, turn + 2 + TURNS * killed, TURNS)
     for number in sorted({*random.Random(turn).sample(numbers, 5), *numbers[-3:]}):
         namespace = PartitionedNamespace.open(tmp_path / "killed" / str(number))
         seen.add(tuple(ids(namespace)))

@@ -89,7 +89,7 @@ def test_a_table_that_is_created_without_a_format_is_a_lance_table(own: Lake) ->
 def test_a_query_that_fails_leaves_no_table_and_no_file(own: Lake) -> None:
     for statement in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
         with pytest.raises(SPARK_ERRORS, match="stop here"):
-            own.sql(f"{statement} lance.ns.t AS SELECT id, if(id > 2, raise_error('stop here'), 1) AS v FROM range(5)")
+            own.sql(f"{statement} lance.ns.t AS SELECT id, if(id > 2, raise_error('stop here'), 1) AS v FROM range(0, 5, 1, 1)")
     with pytest.raises(SPARK_ERRORS, match="Lance has no type for Spark's interval month"):
         own.sql("CREATE TABLE lance.ns.t AS SELECT INTERVAL '1' MONTH AS v")
     with pytest.raises(SPARK_ERRORS, match="Lance has no type for Spark's interval year"):

@@ -44,6 +44,7 @@ def test_statements_say_that_the_files_are_missing_and_drop_table_removes_the_na
     assert own.files() == set()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "statement",
@@ -60,7 +61,7 @@ def test_a_failed_statement_leaves_a_name_without_files_that_can_be_dropped(own:
     for name in NAMES:
         lost(own, name)
         with pytest.raises(SPARK_ERRORS, match="stop here"):
-            own.sql(f"CREATE TABLE lance.{name} AS SELECT raise_error('stop here') AS a FROM range(3)")
+            own.sql(f"CREATE TABLE lance.{name} AS SELECT raise_error('stop here') AS a FROM range(0, 3, 1, 1)")
         own.sql(f"DROP TABLE IF EXISTS lance.{name}")
         own.spark.range(2).writeTo(f"lance.{name}").create()
         assert own.pylance(name) == [{"id": 0}, {"id": 1}]

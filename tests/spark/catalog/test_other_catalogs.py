@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import lance
 import pytest
+from lance.namespace import RestAdapter
 from pyspark.sql import SparkSession
 
 import lance_spark
@@ -21,24 +23,46 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield uri
 
 
-@pytest.fixture(params=["glue", pytest.param("hive3", marks=pytest.mark.slow)])
-def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """The name of a catalog of Spark."""
-    name, root = f"lake_{request.param}", str(tmp_path / "lake")
-    if request.param == "glue":
-        settings = {"impl": "glue", "endpoint": request.getfixturevalue("s3_server"), **AWS}
-    else:
-        settings = {"impl": "hive3", "parent": "hive", "hadoop.hive.metastore.uris": request.getfixturevalue("metastore")}
-    for key, value in {**settings, "root": root}.items():
-        spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
-    spark.conf.set(f"spark.sql.catalog.{name}", "lancespark.LanceCatalog")
-    lance_spark.enable(spark)
-    yield name
-    for key in ("", *(f".{key}" for key in (*settings, "root"))):
-        spark.conf.unset(f"spark.sql.catalog.{name}{key}")
+@pytest.fixture(scope="module")
+def unity_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with catalog_servers.unity(tmp_path_factory.mktemp("unity")) as endpoint:
+        yield endpoint
 
 
-def test_statements_work_as_in_a_directory(lake: str, spark: SparkSession, tmp_path: Path) -> None:
+SLOW = ("hive2", "hive3", "unity", "rest")
+
+
+@pytest.fixture(params=["glue", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def lake(request: pytest.FixtureRequest, kind: str, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """The name of a catalog of Spark, whose namespaces are databases. Its settings are those of the JVM connector, where it has others."""
+    name, root = f"lake_{kind}", str(tmp_path / "lake")
+    with contextlib.ExitStack() as stack:
+        if kind == "glue":
+            settings = {"endpoint": request.getfixturevalue("s3_server"), **AWS, "root": root}
+        elif kind == "unity":
+            endpoint = request.getfixturevalue("unity_catalog")
+            settings = {"endpoint": endpoint, "auth_token": "x", "parent": "lake", "root": root}
+        elif kind == "rest":
+            server = stack.enter_context(RestAdapter("dir", {"root": root}, port=0))
+            settings = {"uri": f"http://127.0.0.1:{server.port}"}
+        else:
+            settings = {"hadoop.hive.metastore.uris": request.getfixturevalue("metastore"), "root": root}
+            settings |= {"parent": "hive"} if kind == "hive3" else {}
+        for key, value in {**settings, "impl": kind}.items():
+            spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
+        spark.conf.set(f"spark.sql.catalog.{name}", "lancespark.LanceCatalog")
+        lance_spark.enable(spark)
+        yield name
+        for key in ("", *(f".{key}" for key in (*settings, "impl"))):
+            spark.conf.unset(f"spark.sql.catalog.{name}{key}")
+
+
+def test_statements_work_as_in_a_directory(kind: str, lake: str, spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"CREATE NAMESPACE {lake}.shop COMMENT 'what is sold'")
     spark.sql(f"CREATE TABLE {lake}.shop.orders (id BIGINT, note STRING DEFAULT 'none')")
     assert spark.table(f"{lake}.shop.orders").count() == 0, "declared, and without rows"
@@ -54,7 +78,15 @@ def test_statements_work_as_in_a_directory(lake: str, spark: SparkSession, tmp_p
     location = details["location"]
     assert sorted(lance.dataset(location).to_table()["id"].to_pylist()) == [2, 3, 4]
 
-    elsewhere = str(tmp_path / "elsewhere")
+    if kind.startswith("hive"):
+        spark.sql(f"ALTER TABLE {lake}.shop.copy RENAME TO {lake}.shop.renamed")
+        assert spark.table(f"{lake}.shop.renamed").count() == 3
+        spark.sql(f"ALTER TABLE {lake}.shop.renamed RENAME TO {lake}.shop.copy")
+    elif kind != "rest":
+        with pytest.raises(SPARK_ERRORS, match="cannot rename tables: register the location"):
+            spark.sql(f"ALTER TABLE {lake}.shop.copy RENAME TO {lake}.shop.renamed")
+
+    elsewhere = str(tmp_path / "lake" / "elsewhere")
     spark.sql(f"CREATE TABLE {lake}.shop.placed (id INT) LOCATION '{elsewhere}'")
     spark.sql(f"INSERT INTO {lake}.shop.placed VALUES (1)")
     assert lance.dataset(elsewhere).count_rows() == 1

@@ -35,7 +35,7 @@ WRONG: dict[str, list[Any]] = {
 
 def _call(settings: dict[str, str], name: str, arguments: dict[str, Any]) -> None:
     """What LanceProcedure.java does, up to the first tasks of a job."""
-    given = {"name": name, "place": {"id": ["t"]}, "arguments": arguments}
+    given = {"name": name, "place": {"id": ["t"], "called": ["lance", "t"]}, "arguments": arguments}
     request = {"protocol": PROTOCOL, "operation": "call", "settings": settings, "arguments": given, "id": "x"}
     answer = json.loads(CatalogSource({"request": json.dumps(request)}).schema()[0].metadata["answer"])
     if isinstance(answer.get("value"), int):

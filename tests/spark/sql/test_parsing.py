@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark_session import SPARK_ERRORS
 
-STATEMENTS = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 500
+STATEMENTS = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 300
 SPARKS_OWN = """
 SELECT 1; SELECT * FROM a JOIN b USING (id) WHERE x > 1 -- end
 WITH x AS (SELECT 1) SELECT * FROM x; INSERT INTO t VALUES (1, 'it''s'); DELETE FROM t WHERE id = 1; UPDATE t SET a = 1

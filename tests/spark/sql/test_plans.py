@@ -60,7 +60,7 @@ def test_the_file_of_a_row_is_a_metadata_column(table: Table) -> None:
     files = Dataset.open(table.uri).metadata_table("files")["path"].to_pylist()
     assert sorted(paths) == sorted(files)
     (found,) = run(f"SELECT _metadata FROM t WHERE _metadata.file_path = '{files[1]}' AND id = 6").collect()
-    assert tuple(found[0]) == (files[1], files[1].rpartition("/")[2], 0)
+    assert tuple(found[0]) == (files[1], files[1].rpartition("/")[2], 0, 6, 2)
     assert table.run("DELETE FROM t WHERE _metadata.row_index = 1").num_deleted_rows == 2
 
 

@@ -72,6 +72,12 @@ REFUSED = {
     "VACUUM {t} USING INVENTORY inv": "leave out USING INVENTORY",
     "VACUUM {t} USING INVENTORY (select * from inv)": "leave out USING INVENTORY",
     "SHOW PARTITIONS {t}": "lance tables have no partitions",
+    "SHOW PARTITIONS {t} PARTITION (part = 1)": "lance tables have no partitions",
+    "CREATE OR REPLACE TABLE others.db.other SHALLOW CLONE parquet.`/tmp/x`": "write CREATE TABLE t USING lance AS SELECT",
+    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.appendOnly' = 'true')": "leave it out",
+    "ALTER TABLE {t} SET TBLPROPERTIES ('write.wap.enabled' = 'true')": "write to t.branch_x",
+    "SELECT others.system.bucket(16, id) FROM {t}": "write functions of Spark",
+    "SELECT others.system.iceberg_version()": "write functions of Spark",
     "INSERT OVERWRITE {t} PARTITION (part = 1) SELECT 1, 'a'": "write INSERT INTO .* REPLACE WHERE part = 1 SELECT",
     "INSERT INTO {t} BY NAME REPLACE USING (id) SELECT 1 AS id": "leave out BY NAME",
     "ALTER TABLE {t} ALTER COLUMN part TYPE BIGINT COMMENT 'unit'": "write two statements",
@@ -87,27 +93,54 @@ REFUSED = {
     "ALTER TABLE {t} SET LOCATION '/tmp/y'": "CREATE TABLE .. USING lance LOCATION",
     "CREATE OR REPLACE TABLE others.db.other SHALLOW CLONE {t} CLONE": "the end|LOCATION",
     "CALL others.system.add_files(table => '<t>', source_table => '`parquet`.`/tmp/x`')": "write INSERT INTO t SELECT",
-    "CALL others.system.cherrypick_snapshot('<t>', 1)": "write CALL cherry_pick",
+    "CALL others.system.cherrypick_snapshot('<t>', 1)": "name the branch: CALL cherry_pick",
+    "CALL others.system.add_files(table => '<t>', source_table => 'x', parallelism => 2)": "write INSERT INTO t SELECT",
+    "CALL others.system.compute_table_stats(table => '<t>', snapshot_id => 'snap1', columns => array('a'))": "nothing is needed",
     "CALL others.system.compute_partition_stats('<t>')": "nothing is needed",
     "CALL others.system.compute_table_stats('<t>')": "nothing is needed",
-    "CALL others.system.create_changelog_view(table => '<t>')": "write CREATE TEMPORARY VIEW",
+    "CALL others.system.create_changelog_view(table => '<t>', net_changes => true)": "leave out net_changes",
+    "CALL others.system.create_changelog_view(table => '<t>', options => map('start-snapshot-id', '999'))": "no version is after the start",
+    "CALL others.system.create_changelog_view(table => '<t>', options => map('start', '1'))": "its options are: start-snapshot-id",
     "CALL others.system.publish_changes('<t>', 'wap1')": "write CALL fast_forward",
+    "CALL others.system.migrate('<t>', map('foo', 'bar'))": "is for lance tables of an old storage version",
     "CALL others.system.register_table(table => '<t>', metadata_file => '/tmp/x')": "register_table",
     "CALL others.system.rewrite_position_delete_files('<t>')": "write OPTIMIZE t",
     "CALL others.system.rewrite_table_path(table => '<t>', source_prefix => 'a', target_prefix => 'b')": "may be copied",
     "CALL others.system.snapshot('<t>', 'db.snap')": "write CREATE TABLE copy SHALLOW CLONE",
     "CALL others.system.remove_orphan_files(table => '<t>', location => 'x')": "leave out location",
+    "CALL others.system.remove_orphan_files(table => '<t>', file_list_view => 'x')": "leave out file_list_view",
+    "CALL others.system.remove_orphan_files(table => '<t>', equal_schemes => map('a', 'b'))": "leave out equal_schemes",
 }
 """In each catalog."""
-OF_VIEWS = ("CREATE VIEW others.db.v AS SELECT 1", "CREATE OR REPLACE VIEW others.db.v AS SELECT 1", "DROP VIEW others.db.v")
+OF_NAMES = {
+    "SELECT * FROM {t}.changes": r"write table_changes\('db.t', 1\)",
+    "SELECT * FROM others.db.`t@20990101000000000`": "write t TIMESTAMP AS OF '2099-01-01 00:00:00'",
+}
+"""In the SQL catalog, where names have more parts."""
+OF_VIEWS = (
+    "CREATE VIEW others.db.v AS SELECT 1",
+    "CREATE VIEW IF NOT EXISTS others.db.v (ID COMMENT 'id') COMMENT 'c' TBLPROPERTIES ('a' = 'b') AS SELECT 1",
+    "CREATE OR REPLACE VIEW others.db.v AS SELECT 1",
+    "ALTER VIEW others.db.v SET TBLPROPERTIES ('a' = 'b')",
+    "DROP VIEW others.db.v",
+    "DROP VIEW IF EXISTS others.db.v",
+    "SHOW VIEWS IN others.db",
+    "SHOW VIEWS",
+    "SHOW VIEWS LIKE 'v*'",
+)
 WORKS: Mapping[str, list[tuple[object, ...]] | None] = {
     "ANALYZE TABLE {t} COMPUTE DELTA STATISTICS": None,
     "FSCK REPAIR TABLE {t}": None,
     "VACUUM {t} FULL": [(0, 0)],
     "VACUUM {t} LITE": [(0, 0)],
     "CALL others.system.rewrite_manifests('<t>')": [(0, 0)],
+    "CALL others.system.rewrite_manifests(table => '<t>', spec_id => 1)": [(0, 0)],
+    "CALL others.system.remove_orphan_files(table => '<t>', prefix_listing => true, stream_results => true)": [],
+    "SELECT _metadata.row_id >= 0, _metadata.row_commit_version > 0 FROM {t} WHERE id = 4": [(True, True)],
     "CALL others.system.ancestors_of('<t>')": None,
     "SELECT count(*) FROM table_changes_by_path('{path}', 1)": None,
+    "REORG TABLE {t} WHERE id > 1 APPLY (PURGE)": None,
+    "CALL others.system.rewrite_data_files('<t>')": None,
     "ALTER TABLE {t} CREATE TAG now": [("now",)],
     "INSERT INTO {t} REPLACE USING (part) SELECT 9, 'nine', 1": [],
     "SELECT * FROM {t} WHERE part = 1": [(9, "nine", 1)],
@@ -141,10 +174,60 @@ def test_a_statement_without_a_meaning_says_in_one_line_what_to_write(statement:
     assert "PARSE_SYNTAX_ERROR" not in said
 
 
+@pytest.mark.parametrize("statement", OF_NAMES)
+def test_a_name_that_means_something_elsewhere_says_what_to_write(statement: str, all_tables: Mapping[str, Tables]) -> None:
+    with pytest.raises(SPARK_ERRORS, match=OF_NAMES[statement]):
+        all_tables["sql"].sql(statement)
+
+
+def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["sql"]
+    with pytest.raises(SPARK_ERRORS, match="UNRESOLVED_ROUTINE"):
+        own.sql("SELECT others.db.missing(1)")
+    assert own.sql("SHOW USER FUNCTIONS IN others.db") == []
+
+
+def test_a_changelog_view_shows_what_versions_have_changed(tables: Tables) -> None:
+    using = " USING lance" if tables.catalog == "session" else ""
+    tables.sql(f"CREATE TABLE {{log}}{using} TBLPROPERTIES ('stable_row_ids' = 'true') AS SELECT 1 AS id, 'a' AS name")
+    tables.sql("INSERT INTO {log} VALUES (2, 'b')")
+    tables.sql("UPDATE {log} SET name = 'c' WHERE id = 2")
+    changes = "SELECT id, name, _change_type, _change_ordinal, _commit_snapshot_id FROM log_changes ORDER BY _change_ordinal, 3"
+    options = "options => map('start-snapshot-id', '1', 'end-snapshot-id', '3')"
+    assert tables.sql(f"CALL others.system.create_changelog_view(table => '<log>', {options})") == [("log_changes",)]
+    assert tables.sql(changes) == [(2, "b", "INSERT", 0, 2), (2, "b", "DELETE", 1, 3), (2, "c", "INSERT", 1, 3)]
+    named = f"changelog_view => 'log_changes', identifier_columns => array('id'), {options}"
+    assert tables.sql(f"CALL others.system.create_changelog_view(table => '<log>', {named})") == [("log_changes",)]
+    assert tables.sql(changes) == [(2, "b", "INSERT", 0, 2), (2, "c", "UPDATE_AFTER", 1, 3), (2, "b", "UPDATE_BEFORE", 1, 3)]
+    since = "options => map('end-timestamp', '9999999999999')"
+    tables.sql(f"CALL others.system.create_changelog_view(table => '<log>', {since})")
+    assert tables.sql("SELECT count(*) FROM log_changes WHERE _change_ordinal = 0") == [(1,)]
+    tables.spark.catalog.dropTempView("log_changes")
+
+
+def test_a_snapshot_is_picked_from_the_branch_that_has_it(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["sql"]
+    own.sql("CREATE TABLE {picked} TBLPROPERTIES ('stable_row_ids' = 'true') AS SELECT 1 AS id")
+    own.sql("ALTER TABLE {picked} CREATE BRANCH dev")
+    own.sql("INSERT INTO {picked}.branch_dev VALUES (2)")
+    own.sql("INSERT INTO {picked}.branch_dev VALUES (3)")
+    assert own.sql("CALL others.system.cherrypick_snapshot(snapshot_id => 3, table => '<picked>')") == [(3, 2)]
+    assert own.sql("SELECT id FROM {picked} ORDER BY id") == [(1,), (3,)]
+    own.sql("ALTER TABLE {picked} CREATE BRANCH other AS OF VERSION 1")
+    own.sql("INSERT INTO {picked}.branch_other VALUES (4)")
+    with pytest.raises(SPARK_ERRORS, match="the branches dev, other have a version 2"):
+        own.sql("CALL others.system.cherrypick_snapshot('<picked>', 2)")
+
+
 @pytest.mark.parametrize("statement", OF_VIEWS)
 def test_views_are_in_the_session_catalog(statement: str, all_tables: Mapping[str, Tables]) -> None:
-    with pytest.raises(SPARK_ERRORS, match=r"write CREATE VIEW spark_catalog.default.v AS SELECT .., or CREATE TEMPORARY VIEW"):
-        all_tables["sql"].sql(statement)
+    spark = all_tables["sql"].spark
+    spark.sql("USE others.db")
+    try:
+        with pytest.raises(SPARK_ERRORS, match=r"write CREATE VIEW spark_catalog.default.v AS SELECT .., or CREATE TEMPORARY VIEW"):
+            spark.sql(statement)
+    finally:
+        spark.sql("USE spark_catalog.default")
     own = all_tables["session"]
     own.sql("CREATE VIEW {v} AS SELECT id FROM {t}")
     own.sql("DROP VIEW {v}")

@@ -132,6 +132,7 @@ class History:
             assert {row["id"]: row["v"] for row in theirs.to_table().to_pylist()} == state
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("with_key", [True, False], ids=["primary key", "row ids"])
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
 def test_a_merge_does_what_a_comparison_of_three_versions_says(tmp_path: Path, seed: int, with_key: bool) -> None:

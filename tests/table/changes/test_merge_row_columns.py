@@ -45,6 +45,7 @@ def ids(table: Dataset, condition: str) -> set[int]:
     return set(table.scan(columns=["id"], filter=condition).to_table()["id"].to_pylist())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("side", ["", "target."])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_matched_rows_that_satisfy_a_condition_are_updated(table: Dataset, column: str, side: str) -> None:

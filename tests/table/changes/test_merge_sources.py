@@ -44,6 +44,7 @@ def outcome(table: Any, uri: str, action: str, source: str) -> Any:
     return sorted(lance.dataset(uri).to_table().to_pylist(), key=lambda row: row["id"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_source_is_taken_as_pylance_takes_it(action: str, source: str, tmp_path: Path) -> None:

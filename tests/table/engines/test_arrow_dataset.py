@@ -118,6 +118,14 @@ def test_a_dataset_answers_as_pyarrows_own(rows: ArrowDataset) -> None:
     assert rows.join(pyarrow.dataset.dataset(other), "id", join_type="inner").count_rows() == 2
 
 
+@pytest.mark.parametrize("partitioning", [None, ["kind"]])
+def test_pyarrow_writes_it_to_files_of_another_format(rows: ArrowDataset, tmp_path: Path, partitioning: Any) -> None:
+    few = rows.filter(pc.field("id") < 20)
+    pyarrow.dataset.write_dataset(few, tmp_path, format="parquet", partitioning=partitioning)
+    found = pyarrow.dataset.dataset(tmp_path, partitioning=partitioning).to_table(["id"])
+    assert sorted(found["id"].to_pylist()) == sorted(few.to_table()["id"].to_pylist())
+
+
 def test_what_it_cannot_do_is_an_error(rows: ArrowDataset) -> None:
     with pytest.raises(UnsupportedFeatureError, match="no fragments of pyarrow"):
         rows.get_fragments()

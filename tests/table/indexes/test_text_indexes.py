@@ -209,7 +209,7 @@ def test_an_index_of_no_rows_is_filled_later(tmp_path: Path) -> None:
     [
         ({"foo": 1}, "no parameter 'foo'"),
         ({"base_tokenizer": "nope"}, "nope"),
-        ({"base_tokenizer": "icu"}, "needs ICU"),
+        ({"base_tokenizer": "jieba/own"}, "a dictionary of its own"),
         ({"language": "Klingon"}, "Klingon"),
         ({"language": "english"}, "english"),
         ({"block_size": 100}, "block_size"),

@@ -85,7 +85,7 @@ RECALLED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "given"), others_slow(RECALLED, [RECALLED[i] for i in (0, 1, 2, 3, 6)]))
+@pytest.mark.parametrize(("kind", "given"), others_slow(RECALLED, [RECALLED[i] for i in (1, 3, 6)]))
 @pytest.mark.parametrize("shape", ["clustered", pytest.param("uniform", marks=pytest.mark.slow)])
 def test_recall_and_size_are_those_of_an_index_of_pylance(tmp_path: Path, kind: str, given: dict[str, Any], shape: str) -> None:
     """With the same centroids: otherwise those of pylance, which begin at random, decide."""
@@ -113,7 +113,9 @@ def test_recall_and_size_are_those_of_an_index_of_pylance(tmp_path: Path, kind: 
     assert sizes[0] <= 1.05 * sizes[1]
 
 
-@pytest.mark.parametrize(("shape", "count"), [("clustered", 16), ("clustered", 300), ("uniform", 16), ("uniform", 300)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("count", [16, 300])
+@pytest.mark.parametrize("shape", ["clustered", "uniform"])
 def test_centroids_are_as_near_to_the_vectors_as_those_of_pylance(tmp_path: Path, shape: str, count: int) -> None:
     rng = np.random.default_rng(0)
     values = rng.random((20_000, 16), dtype=np.float32) if shape == "uniform" else vectors(rows=20_000)
@@ -301,7 +303,11 @@ def test_segments_of_large_tables_become_one(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("kind", "metric", "given", "dtype"),
-    [("IVF_PQ", "cosine", PQ, "float32"), ("IVF_FLAT", "hamming", {}, "uint8"), ("IVF_HNSW_SQ", "dot", {}, "float16")],
+    [
+        ("IVF_PQ", "cosine", PQ, "float32"),
+        ("IVF_FLAT", "hamming", {}, "uint8"),
+        pytest.param("IVF_HNSW_SQ", "dot", {}, "float16", marks=pytest.mark.slow),
+    ],
 )
 def test_a_sample_that_outgrows_a_task_is_trained_with_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, metric: str, given: dict[str, Any], dtype: str

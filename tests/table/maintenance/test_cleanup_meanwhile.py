@@ -22,7 +22,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.snapshot import manifest_path, open_snapshot
-from tests.sample import by_turns
+from tests.sample import TURNS, by_turns
 from tests.table.interleaving import interrupted_everywhere
 
 NOW = timedelta(0)
@@ -118,6 +118,7 @@ def done(change: Callable[[At], object], at: At) -> bool:
     return True
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "side", "turn"), by_turns(CASES))
 def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: str, side: str, turn: int) -> None:
     naming, told = NAMINGS[name], list[bool]()
@@ -125,7 +126,7 @@ def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: st
     def refer() -> None:
         told.append(done(naming.change, table.opener(side)))
 
-    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, refer, turn + 1, 3):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, refer, turn + 1, TURNS):
         table.check()
         if told[-1]:
             assert read(naming.named(table.opener("ours"))) == [OLD]
@@ -159,7 +160,7 @@ def test_rows_appended_during_a_cleanup_are_kept(table: Table, side: str, turn: 
         else:
             lance.write_dataset(rows(9), table.uri, mode="append")
 
-    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, append, turn + 1, 3):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, append, turn + 1, TURNS):
         table.check()
         assert read(Dataset.open(table.uri)) == [LATEST, 9]
 
@@ -174,7 +175,7 @@ def test_concurrent_cleanups_count_removed_files_once(table: Table, side: str, t
     def clean_up(store: Callable[[str], Store]) -> None:
         first.append(table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False))
 
-    for _ in interrupted_everywhere(clean_up, table.prepare, clean_up_too, turn + 1, 3):
+    for _ in interrupted_everywhere(clean_up, table.prepare, clean_up_too, turn + 1, TURNS):
         table.check()
         assert [v.version for v in Dataset.open(table.uri).versions()] == [LATEST]
         for count in ("old_versions", "data_files_removed", "transaction_files_removed", "bytes_removed"):
@@ -195,7 +196,7 @@ def test_a_failed_cleanup_leaves_all_references_readable(table: Table, turn: int
         with contextlib.suppress(StorageError):
             table.interrupted_cleanup(store)
 
-    for _ in interrupted_everywhere(clean_up, table.prepare, tag_and_fail, turn + 1, 3):
+    for _ in interrupted_everywhere(clean_up, table.prepare, tag_and_fail, turn + 1, TURNS):
         table.check()
         if told[-1]:
             assert read(Dataset.open(table.uri, tag="new")) == [OLD]
@@ -261,7 +262,7 @@ def test_a_tag_of_a_version_checked_before_its_removal_can_be_read(
         if told[-1]:
             begun.append(lambda: refs.put_tag(Store(table.uri), refs.Tag("new", OLD, None, 0), new=True))
 
-    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, begin, turn + 1, 3):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, begin, turn + 1, TURNS):
         table.check()
         assert ("new" in lance.dataset(table.uri).tags.list()) == told[-1]
     assert told[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, UnsupportedFeatureError
 from tests import write_ahead_logs as logs
+from tests.sample import others_slow
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def found(table: pa.Table) -> list[str]:
     return sorted(map(str, table.to_pylist()))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", others_slow(range(4), [0, 1]))
 def test_random_writes_of_several_writers_are_read_as_pylance_reads_them(uri: str, seed: int) -> None:
     choice = random.Random(seed)
     shards = {new_shard(): range(start, 40, 2) for start in (0, 1)}
@@ -298,6 +300,20 @@ def test_a_damaged_or_missing_entry_is_an_error_that_names_it(uri: str) -> None:
     assert Dataset.open(uri, mem_wal="base").count_rows() == 2
 
 
+def test_only_new_entries_are_read(uri: str) -> None:
+    """So that a read takes as long after many of them."""
+    shard = new_shard()
+    logs.unflushed(uri, 5, shard=shard)
+    writer = Dataset.open(uri).mem_wal_writer(shard)
+    requests = []
+    for number in range(30):
+        writer.put(logs.rows(10 + number))
+        table = Dataset.open(uri)
+        assert table.to_table(["id"])["id"].to_pylist()[-1] == 10 + number
+        requests.append(table.snapshot.store.counters.requests)
+    assert requests[-1] == requests[5]
+
+
 def test_any_changed_bytes_of_an_entry_are_an_error_or_other_values(uri: str) -> None:
     """Names, values and bounds of texts may be any bytes, which neither crash nor pass for valid rows."""
     shard = new_shard()
@@ -306,8 +322,10 @@ def test_any_changed_bytes_of_an_entry_are_an_error_or_other_values(uri: str) ->
     whole, errors = entry.read_bytes(), 0
     for place in range(0, len(whole), 7):
         entry.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        # Entries that were read stay in memory, and those of another place are others.
+        shutil.copytree(uri, f"{uri}-{place}")
         try:
-            Dataset.open(uri).to_table().validate(full=True)
+            Dataset.open(f"{uri}-{place}").to_table().validate(full=True)
         except LanceError as e:
             errors += entry.name in str(e)
     assert errors > 20

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -15,7 +16,9 @@ import pytest
 from lance.mem_wal import LsmPointLookupPlanner, ShardSnapshot
 
 from lance_spark import Dataset
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.storage.store import Store
 from lance_spark.table.versions.write_ahead_log import shards_of
 from tests import write_ahead_logs as logs
 
@@ -41,17 +44,19 @@ def rows(ids: list[int], seed: int) -> pa.Table:
 
 @dataclass
 class Pair:
-    """A table with a log, and a plain table with the same rows."""
+    """A table with a log, and a plain table with the same rows. `entries` are the ids of rows that are in no SSTable yet."""
 
     logged: Dataset
     plain: Dataset
+    is_indexed: bool
+    entries: set[int]
 
 
-@pytest.fixture(scope="module", params=["indexed", "not indexed", "stable row ids"])
+@pytest.fixture(scope="module", params=["indexed", "not indexed", "stable row ids", "by our writer", "stable row ids, by our writer"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """300 rows; the log has updates, deletions and new rows in three generations of two shards, and in entries."""
     uri = str(tmp_path_factory.mktemp("searches") / "t.lance")
-    stable = request.param == "stable row ids"
+    stable, is_ours = "stable row ids" in request.param, "our writer" in request.param
     dataset = lance.write_dataset(rows([*range(300)], 0), uri, max_rows_per_file=100, enable_stable_row_ids=stable)
     if request.param != "not indexed":
         dataset.create_index("vector", "IVF_FLAT", num_partitions=3)
@@ -60,19 +65,24 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     dataset.initialize_mem_wal()
     choice = random.Random(1)
     open_writers = []
+    entries: set[int] = set()
     for step in range(4):
         shard = step % 2
-        writer = lance.dataset(uri).mem_wal_writer(SHARDS[shard])
+        dataset = Dataset.open(uri) if is_ours else lance.dataset(uri)
+        writer = dataset.mem_wal_writer(SHARDS[shard])
         own = [i for i in range(330) if i % 2 == shard]
-        writer.put(rows(sorted(choice.sample(own, 25)), step + 1))
-        writer.delete(pa.table({"id": pa.array(sorted(choice.sample(own, 6)), pa.int64())}))
+        put, deleted, again = (sorted(choice.sample(own, count)) for count in (25, 6, 5))
+        writer.put(rows(put, step + 1))
+        writer.delete(pa.table({"id": pa.array(deleted, pa.int64())}))
         if step < 3:
             writer.close()
         else:
-            writer.put(rows(sorted(choice.sample(own, 5)), 9))
+            writer.put(rows(again, 9))
             open_writers.append(writer)
+            entries = {*put} - {*deleted} | {*again}
     logged = Dataset.open(uri)
-    yield Pair(logged, Dataset.write(f"{uri}.plain", logged.to_table().sort_by("id")))
+    plain = Dataset.write(f"{uri}.plain", logged.to_table().sort_by("id"))
+    yield Pair(logged, plain, request.param != "not indexed", entries)
     for writer in open_writers:
         writer.close()
 
@@ -113,16 +123,30 @@ def test_explain_tells_what_a_search_finds_in_the_log(pair: Pair) -> None:
     of_log = pair.logged.count_rows("_rowid IS NULL")
     replaced = 300 - pair.logged.count_rows("_rowid IS NOT NULL")
     explained = pair.logged.scan(nearest={"column": "vector", "q": QUERY}).explain()
-    assert f"write-ahead log: {of_log} rows, not in indexes; {replaced} of the table are left out" in explained
+    assert f"write-ahead log: {of_log} rows; {replaced} of the table are left out" in explained
+    if pair.is_indexed:
+        assert f"compared with every vector: {len(pair.entries)} rows in 1 fragments" in explained
 
 
-def test_rows_that_the_index_does_not_cover_are_left_out_on_request(pair: Pair) -> None:
-    """As pylance's planner of searches of a log does always."""
+def test_the_indexes_of_sstables_are_asked_for_a_filter(pair: Pair) -> None:
+    explained = pair.logged.scan(filter="id = 7").explain()
+    assert ("indexes of an SSTable: id_idx (BTREE): " in explained) == pair.is_indexed
+    words = {"match": {"query": "oak", "column": "text"}}
+    explained = pair.logged.scan(full_text_query=words).explain()
+    assert ("scanned: column 'text' in 1 fragments" in explained) == pair.is_indexed, "only the entries"
+
+
+def test_rows_that_no_index_covers_are_left_out_on_request(pair: Pair) -> None:
+    """These are those that are in no SSTable yet."""
     nearest = {"column": "vector", "q": QUERY, "k": 400}
     left = pair.logged.to_table(["id"], nearest=nearest, fast_search=True)["id"].to_pylist()
-    of_table = {i for i, n in zip(*pair.logged.to_table(["id", "_rowaddr"]).to_pydict().values()) if n is not None}
-    indexed = any(index.name == "vector_idx" for index in pair.logged.snapshot.manifest.indexes)
-    assert set(left) == (of_table if indexed else set())
+    all_rows = {*pair.logged.to_table(["id"])["id"].to_pylist()}
+    assert {*left} == (all_rows - pair.entries if pair.is_indexed else set())
+    text = {"match": {"query": "oak", "column": "text"}}
+    if pair.is_indexed:
+        words = pair.logged.to_table(["id"], full_text_query=text)["id"].to_pylist()
+        fast = pair.logged.to_table(["id"], full_text_query=text, fast_search=True)["id"].to_pylist()
+        assert {*fast} == {*words} - pair.entries
 
 
 TEXTS: dict[str, Any] = {
@@ -133,6 +157,7 @@ TEXTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", TEXTS)
 def test_words_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> None:
     query = TEXTS[name]
@@ -146,6 +171,7 @@ def test_words_are_found_in_the_table_and_in_the_log(name: str, pair: Pair) -> N
         assert own.num_rows
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_filter_changes_no_score(name: str, pair: Pair) -> None:
     query = _of_column(TEXTS[name]) if isinstance(TEXTS[name], dict) else {"match": {"query": TEXTS[name], "column": "text"}}
@@ -216,3 +242,53 @@ def test_rows_by_key_are_those_of_pylance(pair: Pair) -> None:
         wanted = planner.plan_lookup(pa.array([key], pa.int64())).to_table()
         own_rows = pair.logged.to_table(filter=f"id = {key}")
         assert found(own_rows) == found(wanted.select(own_rows.column_names)), key
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The bytes that are read of each file, by its address."""
+    found: Counter[str] = Counter()
+    whole, ranges = Store.read, Store.read_ranges
+
+    def read_whole(store: Store, path: str) -> bytes:
+        data = whole(store, path)
+        found[f"{store.uri}/{path}"] += len(data)
+        return data
+
+    def read_ranges(store: Store, path: str, wanted: Sequence[ByteRange]) -> list[Any]:
+        data = ranges(store, path, wanted)
+        found[f"{store.uri}/{path}"] += sum(len(one) for one in data)
+        return data
+
+    monkeypatch.setattr(Store, "read", read_whole)
+    monkeypatch.setattr(Store, "read_ranges", read_ranges)
+    return found
+
+
+@pytest.mark.parametrize("grows_by", ["an entry", "an SSTable"])
+def test_a_search_after_the_log_has_grown_reads_the_keys_of_what_is_new(grows_by: str, tmp_path: Path, read: Counter[str]) -> None:
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(rows([*range(3000)], 0), uri).initialize_mem_wal()
+    with lance.dataset(uri).mem_wal_writer(SHARDS[0]) as writer:
+        writer.put(rows([*range(2000, 4000)], 1))
+    with lance.dataset(uri).mem_wal_writer(SHARDS[1]) as writer:
+        writer.put(rows([*range(5000, 7000)], 1))
+    entries = lance.dataset(uri).mem_wal_writer(SHARDS[0])
+    entries.put(rows([*range(3000, 4500)], 2))
+    table = Dataset.open(uri)
+    search = {"nearest": {"column": "vector", "q": QUERY, "k": 5}}
+    table.to_table(["id"], **search)
+    read.clear()
+    table.to_table(["id"], **search)
+    before, old = read.copy(), [str(file) for file in Path(uri).rglob("*") if file.suffix in (".lance", ".arrow")]
+    if grows_by == "an entry":
+        entries.put(rows([1, 2, 9000], 3))
+    else:
+        with lance.dataset(uri).mem_wal_writer(SHARDS[1]) as writer:
+            writer.put(rows([1, 2, 9000], 3))
+    read.clear()
+    table.to_table(["id"], **search)
+    assert [file for file in old if read[file] > before[file]] == []
+    plain = Dataset.write(f"{uri}.plain", table.to_table())
+    assert found(table.to_table(["id"], **search)) == found(plain.to_table(["id"], **search))
+    entries.close()

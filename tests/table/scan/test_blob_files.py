@@ -210,6 +210,7 @@ def test_invalid_blobs_are_refused_before_anything_is_written(
     assert files(str(tmp_path / "t")) == {}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("by", ["ids", "addresses", "indices"])
 @pytest.mark.parametrize("stable", [False, True])

@@ -140,6 +140,7 @@ def change_update(dataset: Any) -> None:
     dataset.update({"kind": "'new'"}, where="id < 100")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [change_delete, change_append, change_delta, change_compact, change_compact_and_defer, change_update])
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ"])
 def test_an_index_follows_the_table(tmp_path: Path, kind: str, change: Callable[[Any], None]) -> None:

@@ -68,6 +68,7 @@ CHANGES: dict[str, Callable[[Dataset], Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("maker", ["pylance", "ours"])
 @pytest.mark.parametrize("kind", [k if k in PLAIN else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])

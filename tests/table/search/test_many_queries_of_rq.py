@@ -25,6 +25,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("mode", ["normal", "fast", "accurate"])
 @pytest.mark.parametrize(("metric", "bits"), [("l2", 5), ("l2", 1), ("cosine", 9), ("dot", 5), ("dot", 2)])
 def test_many_queries_find_what_each_finds_alone(path: Path, metric: str, bits: int, mode: str) -> None:

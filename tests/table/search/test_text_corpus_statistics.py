@@ -56,6 +56,7 @@ def scores(ds: Any, query: dict[str, Any], **options: Any) -> list[tuple[int, fl
     return sorted(zip(rows["id"].to_pylist(), rows["_score"].to_pylist()))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("kind", QUERIES)
 def test_a_filter_leaves_the_scores_as_they_are(tables: dict[str, Any], kind: str, state: str) -> None:

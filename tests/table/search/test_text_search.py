@@ -310,10 +310,15 @@ def test_the_rows_of_a_damaged_segment_are_split_as_its_parameters_say(
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_a_tokenizer_that_is_not_known_is_an_error_and_the_index_stays_as_it_is(tmp_path: Path, stable: bool) -> None:
+def test_a_tokenizer_that_is_not_known_is_an_error_and_the_index_stays_as_it_is(
+    tmp_path: Path, stable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jieba" / "own").mkdir(parents=True)
+    (tmp_path / "jieba" / "own" / "dict.txt").write_text("我来 10 v\n", "utf-8")
+    monkeypatch.setenv("LANCE_LANGUAGE_MODEL_HOME", str(tmp_path))
     rows = pa.table({"id": range(6), "a": ["Running late", "He runs"] * 3})
     ds = lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=2, enable_stable_row_ids=stable)
-    ds.create_scalar_index("a", "INVERTED", base_tokenizer="icu")
+    ds.create_scalar_index("a", "INVERTED", base_tokenizer="jieba/own")
 
     def refused() -> None:
         table = Dataset.open(tmp_path / "t")
@@ -322,16 +327,16 @@ def test_a_tokenizer_that_is_not_known_is_an_error_and_the_index_stays_as_it_is(
             table.scan(full_text_query={"match": {"query": "rnu", "column": "a", "fuzziness": 2}}).count_rows,
             lambda: table.count_rows("lance_match(a, 'run')"),
         ):
-            with pytest.raises(UnsupportedFeatureError, match=r"a_idx.*'icu'"):
+            with pytest.raises(UnsupportedFeatureError, match=r"a_idx.*'jieba/own'"):
                 ask()
 
     refused()
     Dataset.write(tmp_path / "t", rows.slice(0, 2), mode="append")
     refused()
     table = Dataset.open(tmp_path / "t")
-    with pytest.raises(UnsupportedFeatureError, match="icu"):
-        table.create_scalar_index("a", "INVERTED", base_tokenizer="icu", replace=True)
-    with pytest.raises(UnsupportedFeatureError, match="icu"):
+    with pytest.raises(UnsupportedFeatureError, match="jieba/own"):
+        table.create_scalar_index("a", "INVERTED", base_tokenizer="jieba/own", replace=True)
+    with pytest.raises(UnsupportedFeatureError, match="jieba/own"):
         table.optimize.optimize_indices(index_names=["a_idx"])
     table.optimize.optimize_indices()
     table.optimize.compact_files()

@@ -19,7 +19,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.hint import PATH, is_kept_at, move_hint, read_hint
 from lance_spark.table.versions.snapshot import open_snapshot
-from tests.sample import by_turns, others_slow
+from tests.sample import TURNS, by_turns, others_slow
 from tests.table.interleaving import interrupted_everywhere
 
 NOW = timedelta(0)
@@ -221,5 +221,5 @@ def test_a_writer_that_has_read_the_hint_before_a_cleanup_loses_nothing_whenever
         Store(held[-1].uri).put(PATH, b'{"version":2}')
         held[-1].insert(rows(99))
 
-    for _ in interrupted_everywhere(clean_up, prepare, append, turn + 1, 3):
+    for _ in interrupted_everywhere(clean_up, prepare, append, turn + 1, TURNS):
         assert values(Place(held[-1].uri, {})) == [1, 2, 3, 4, 5, 6, 7, 99]

@@ -18,7 +18,7 @@ from tests.arrays import ArrayMaker
 
 pytestmark = pytest.mark.spec("schema.md", "Encoding Metadata")
 
-ROWS = 20_000
+ROWS = 4_000
 NUMBERS = np.random.default_rng(1).integers(0, 1000, ROWS)
 TABLE = pa.table(
     {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -232,3 +234,20 @@ def test_the_folder_of_the_numbers_goes_with_the_table(tmp_path: Path) -> None:
     assert Path(uri, "_identity").is_dir()
     lake.drop_table(["t"])
     assert not Path(uri).exists()
+
+
+@pytest.mark.parametrize("delete_unverified", [False, True])
+def test_a_cleanup_keeps_the_last_claim_of_each_column_and_those_of_active_writers(delete_unverified: bool, uri: str) -> None:
+    table(uri, pa.field("id", pa.int64(), metadata=identity()), pa.field("other", pa.int64(), metadata=identity()))
+    for value in range(3):
+        append(uri, value)
+    claims = Path(uri, "_identity")
+    [column_folder, _] = sorted(claims.iterdir())
+    for path in column_folder.iterdir():
+        os.utime(path, (time.time() - 8 * 86400,) * 2)
+    Dataset.open(uri).cleanup_old_versions(datetime.timedelta(0), delete_unverified=delete_unverified)
+    left = {folder.name: sorted(path.name[-1] for path in folder.iterdir() if path.name != "begun") for folder in claims.iterdir()}
+    assert sorted(left.values()) == sorted([["2"], ["2"] if delete_unverified else ["0", "1", "2"]])
+    append(uri, 3)
+    assert column(uri, "id") == [1, 2, 3, 4]
+    assert column(uri, "other") == [1, 2, 3, 4]

@@ -14,7 +14,7 @@ from typing import Any
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
 from lance_spark.index.text.analysis.ascii_folding import folded
 from lance_spark.index.text.analysis.parameters import TextParameters
-from lance_spark.index.text.analysis.stop_words import stop_words
+from lance_spark.index.text.analysis.stop_words import stop_words, stop_words_of_all
 from lance_spark.index.text.analysis.tokenizers import Tokens, tokenizer_of
 
 _NEW_CAPITALS = {
@@ -108,7 +108,10 @@ class Analyzer:
         if not self.parameters.remove_stop_words:
             return frozenset()
         own = self.parameters.custom_stop_words
-        return stop_words(self.parameters.language) if own is None else frozenset(own)
+        if own is not None:
+            return frozenset(own)
+        is_of_all = self.parameters.base_tokenizer in ("icu", "icu/split")
+        return stop_words_of_all() if is_of_all else stop_words(self.parameters.language)
 
     def _of_json(self, text: str) -> Tokens:
         try:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import os
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.index.text.analysis.language_models import model_folder
 
 NAME = "jieba/default"
-_HOME = "LANCE_LANGUAGE_MODEL_HOME"
-"""The environment variable with the folder of language models, in which pylance looks for the dictionary."""
+FAMILY = "jieba"
+"""Without a name of a dictionary, the common one is meant."""
 
 _DICTIONARY = "7197c3211ddd98962b036cdf40324d1ea2bfaa12bd028e68faa70111a88e12a8"
 """The SHA-256 of the dictionary of the library."""
@@ -36,12 +34,9 @@ def _library() -> Any:
         library = importlib.import_module("rjieba")
     except ImportError as e:
         raise UnsupportedFeatureError(f"the tokenizer {NAME!r} needs a library: pip install 'lance-spark[cjk]'") from e
-    own = _models() / NAME / "dict.txt"
+    own = model_folder(NAME) / "dict.txt"
+    if (config := model_folder(NAME) / "config.json").exists():
+        raise UnsupportedFeatureError(f"the tokenizer {NAME!r} is only supported with the common dictionary, and {config} names others")
     if own.exists() and hashlib.sha256(own.read_bytes()).hexdigest() != _DICTIONARY:
         raise UnsupportedFeatureError(f"the tokenizer {NAME!r} is only supported with the common dictionary, and {own} is another one")
     return library.Jieba()
-
-
-def _models() -> Path:
-    local = "~/Library/Application Support" if sys.platform == "darwin" else os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(os.environ.get(_HOME) or Path(local).expanduser() / "lance" / "language_models")

@@ -1,4 +1,4 @@
-"""Where the tokens of many texts are, found at once: the kernels of the tokenizers simple, whitespace, raw and ngram."""
+"""Where the tokens of many texts are, found at once: the kernels of the tokenizers simple, whitespace, raw, ngram and icu."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lance_spark.index.text.analysis import icu
 from lance_spark.index.text.analysis.alphanumeric import code_points
+from lance_spark.index.text.analysis.icu_tables import tables
 from lance_spark.index.text.analysis.parameters import TextParameters
 from lance_spark.kernels.kernel import kernel
 
@@ -39,6 +41,10 @@ def spans_of(parameters: TextParameters, data: np.ndarray, bounds: np.ndarray) -
         case "ngram":
             sizes = parameters.min_ngram_length, parameters.max_ngram_length, parameters.prefix_only
             return _filled(data, bounds, lambda *out: _ngrams(data, bounds, *sizes, *out))
+        case "icu" | "icu/split" as name:
+            t = tables()
+            read = t.words, t.clusters, t.languages, t.alphanumeric, t.text, t.starts, t.groups
+            return _filled(data, bounds, lambda *out: icu.split(data, bounds, *read, name == "icu/split", *out))
     return None
 
 

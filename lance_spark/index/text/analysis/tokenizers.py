@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 
+import numpy as np
+
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.index.text.analysis import jieba
+from lance_spark.index.text.analysis import jieba, lindera
 from lance_spark.index.text.analysis.alphanumeric import character_class
 from lance_spark.index.text.analysis.identifiers import identifier_parts
 from lance_spark.index.text.analysis.parameters import TextParameters
+from lance_spark.index.text.analysis.spans import spans_of
 
 Tokens = tuple[list[str], list[int]]
 """Tokens and their positions; a phrase has its words at consecutive positions."""
 Tokenizer = Callable[[str], Tokens]
 
-_LIBRARIES = {"icu": "ICU", "jieba": "a dictionary of its own", "lindera": "Lindera"}
-"""What other tokenizers need, by the start of their names."""
+_SUPPORTED = ("simple", "whitespace", "raw", "ngram", "code", "icu", "icu/split", jieba.NAME, "lindera/..")
 
 _OPERATORS = """
 >>>= **= //= === <=> <<= >>= >>> !== &&= ||= ??= ++ += -- -= -> ** *= // /= %= == => <- <= << >= >> != &= && |= |> || ^= ~= ?? := ::
@@ -40,14 +42,19 @@ def tokenizer_of(parameters: TextParameters) -> Tokenizer:
             return _ngrams(parameters)
         case "code":
             return _code(parameters)
-        case jieba.NAME:
+        case "icu" | "icu/split":
+            return _icu(parameters)
+        case jieba.NAME | jieba.FAMILY:
             jieba.words_of("")  # raises the error of a missing library
             return jieba.words_of
-    needed = next((library for start, library in _LIBRARIES.items() if name.split("/")[0] == start), None)
-    reason = "unknown" if needed is None else f"not supported: it needs {needed}"
-    raise UnsupportedFeatureError(
-        f"the tokenizer {name!r} is {reason}; supported ones are: simple, whitespace, raw, ngram, code, jieba/default"
-    )
+    match name.split("/"):
+        case [lindera.FAMILY, _]:
+            return lindera.words_by(name)
+        case [jieba.FAMILY, _]:
+            reason = "not supported: no library cuts texts by a dictionary of its own as pylance does"
+        case _:
+            reason = "unknown"
+    raise UnsupportedFeatureError(f"the tokenizer {name!r} is {reason}; supported ones are: {', '.join(_SUPPORTED)}")
 
 
 @cache
@@ -58,6 +65,16 @@ def _matches(pattern: str) -> Tokenizer:
     def tokenize(text: str) -> Tokens:
         found = find(text)
         return found, list(range(len(found)))
+
+    return tokenize
+
+
+def _icu(parameters: TextParameters) -> Tokenizer:
+    def tokenize(text: str) -> Tokens:
+        data = text.encode()
+        found = spans_of(parameters, np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64))
+        assert found is not None
+        return [data[start:end].decode() for start, end in zip(found.starts.tolist(), found.ends.tolist())], found.places.tolist()
 
     return tokenize
 

@@ -4,6 +4,7 @@ import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Plugin;
 
 /** Has the catalog of lance tables with Spark's changelogs. */
+@SuppressWarnings("rawtypes")
 public class ChangelogCatalogPlugin extends Plugin {
   public ChangelogCatalogPlugin() {}
 

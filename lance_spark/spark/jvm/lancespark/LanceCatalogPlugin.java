@@ -6,6 +6,7 @@ import lancespark.core.Plugin;
 import org.apache.spark.sql.catalyst.rules.Rule;
 
 /** Has the catalog of lance tables, by the name that users set. */
+@SuppressWarnings("rawtypes")
 public class LanceCatalogPlugin extends Plugin {
   public LanceCatalogPlugin() {}
 

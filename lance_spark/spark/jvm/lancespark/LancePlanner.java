@@ -27,6 +27,7 @@ import org.apache.spark.sql.execution.datasources.v2.V2ScanRelationPushDown$;
  * Janino compiles these sources at run time on Spark 4.0 to 4.3. It supports neither lambdas nor type inference, hence the
  * casts. features.txt lists everything that is not in Spark's public connector API.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LancePlanner extends Rule {
 
   public LancePlanner() {}

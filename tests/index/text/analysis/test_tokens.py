@@ -118,7 +118,7 @@ def test_json_documents_have_tokens_of_path_type_and_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "library"), [("icu", "ICU"), ("jieba/own", "dictionary"), ("lindera/ipadic", "Lindera"), ("zz", "unknown")]
+    ("base", "library"), [("jieba/own", "dictionary"), ("lindera/ipadic", "model"), ("icu/x", "unknown"), ("zz", "unknown")]
 )
 def test_a_tokenizer_that_is_not_supported_is_named(base: str, library: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=library) as raised:

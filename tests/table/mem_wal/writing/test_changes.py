@@ -59,6 +59,7 @@ def opened(uri: str, library: str) -> Any:
     return writer
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("library", ["ours", "pylance"])
 @pytest.mark.parametrize("change", GOES_ON)
 def test_a_writer_goes_on_while_the_table_changes(change: str, library: str, uri: str) -> None:

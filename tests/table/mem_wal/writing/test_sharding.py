@@ -16,7 +16,7 @@ from lance import mem_wal as theirs
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.table.mem_wal_writing.sharding import ShardingField, ShardingSpec, evaluate_sharding_spec
+from lance_spark.table.build.sharding import ShardingField, ShardingSpec, evaluate_sharding_spec
 
 TYPES: dict[str, pa.DataType] = {
     **{str(t): t for t in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())},

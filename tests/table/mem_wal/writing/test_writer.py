@@ -48,6 +48,7 @@ def test_each_step_is_seen_at_once_and_by_pylance_when_it_is_flushed(uri: str) -
     lance.dataset(uri).validate()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("turns", [*itertools.product(["ours", "pylance"], repeat=3)], ids="-".join)
 @pytest.mark.parametrize("closes", [True, False], ids=["closed", "left open"])
 def test_writers_of_both_libraries_take_a_shard_over_from_each_other(turns: tuple[str, ...], closes: bool, uri: str) -> None:
@@ -69,6 +70,7 @@ def test_writers_of_both_libraries_take_a_shard_over_from_each_other(turns: tupl
     assert steps.of_pylance(uri) == known == steps.ours(uri)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["int64", "string", "two"])
 @pytest.mark.parametrize("seed", others_slow(range(12), range(2)))
 def test_random_rows_of_each_kind_of_key(kind: str, seed: int, tmp_path: Path) -> None:

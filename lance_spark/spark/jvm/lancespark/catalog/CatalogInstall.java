@@ -7,6 +7,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Adds a catalog to a session that is running. Spark itself makes catalogs only of classes on its class path. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class CatalogInstall {
   public CatalogInstall() {}
 

@@ -23,6 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** Requests to lance_spark.spark.catalog.source, each in a Python process of the driver. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class CatalogPython {
   final Map settings;
 

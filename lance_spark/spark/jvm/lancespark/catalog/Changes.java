@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
+@SuppressWarnings({"rawtypes", "unchecked", "deprecation"})
 public class Changes {
   public static ArrayNode json(TableChange[] changes) {
     ArrayNode all = Json.array();

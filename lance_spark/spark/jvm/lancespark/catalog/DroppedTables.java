@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  * The optimizer rule for DROP TABLE on a NamespaceCatalog. Spark drops what `tableExists` knows, and creates what it does not know; a table that is
  * only declared, or whose files are gone, can be both dropped and created.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class DroppedTables extends Rule {
   public DroppedTables() {}
 

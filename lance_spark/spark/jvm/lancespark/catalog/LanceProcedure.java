@@ -1,6 +1,7 @@
 package lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
@@ -18,6 +19,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.actions has their signatures and their code. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   public static final String SYSTEM = "system";
   private static JsonNode signatures = null;
@@ -109,6 +111,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = input.getUTF8String(0).toString();
     Identifier entry = entry(table);
     ObjectNode place = entry == null ? place(table) : inSession(entry);
+    place.set("called", called(place, entry));
     return Collections.singletonList(new Rows(columns(), rows(place, values, entry))).iterator();
   }
 
@@ -130,6 +133,13 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
       Session.LOG.warn("the change of " + table + " is there, but Spark's catalog, and rows that Spark has cached, may not show it", e);
     }
     return rows;
+  }
+
+  /** The parts of the name of a table in SQL: the entry of the session catalog, or the place in this catalog or at a path. */
+  private JsonNode called(ObjectNode place, Identifier entry) {
+    if (entry != null) return Json.array().add("spark_catalog").addAll(Json.names(entry));
+    ArrayNode names = (ArrayNode) Json.at(place, "id");
+    return nameOf(place) == null ? names : Json.array().add(catalog.name()).addAll(names);
   }
 
   /** The name of the table at a place in this catalog, as in SQL; null for a path. */

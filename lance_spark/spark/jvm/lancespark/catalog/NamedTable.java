@@ -21,6 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** A table of a NamespaceCatalog, pinned to the version that was loaded. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class NamedTable extends LanceTable {
   /** Options with which Spark has loaded the table. */
   private static final List LOADED = Arrays.asList(Names.LOADED_OPTIONS.toLowerCase(Locale.ROOT).split(" "));
@@ -74,7 +75,7 @@ public class NamedTable extends LanceTable {
 
   protected Map details(CatalogPlugin catalog, Identifier id) throws Exception { return ((NamespaceCatalog) catalog).details(id); }
 
-  public Map properties() { return properties; }
+  public Map<String, String> properties() { return properties; }
 
   /** CLUSTER BY: Spark compares it with that of a writer that appends, and with that of a pipeline. */
   public Transform[] partitioning() { return clustering; }
@@ -90,9 +91,7 @@ public class NamedTable extends LanceTable {
   /** A statement with options of its own opens the table again. */
   public Source source(CaseInsensitiveStringMap options) {
     Map given = new HashMap();
-    Iterator it = options.asCaseSensitiveMap().entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry option = (Map.Entry) it.next();
+    for (Map.Entry option : options.asCaseSensitiveMap().entrySet()) {
       if (!LOADED.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) given.put(option.getKey(), option.getValue());
     }
     CaseInsensitiveStringMap all = super.source(new CaseInsensitiveStringMap(given)).options;

@@ -5,6 +5,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The catalog for a DROP TABLE. */
+@SuppressWarnings("unchecked")
 class NamedTables extends NamespaceCatalog {
   NamedTables(NamespaceCatalog catalog) { initialize(catalog.name(), new CaseInsensitiveStringMap(catalog.settings())); }
 

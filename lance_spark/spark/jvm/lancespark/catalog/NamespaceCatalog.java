@@ -8,7 +8,9 @@ import lancespark.core.OfLanceTables;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -17,7 +19,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog of lance tables in a namespace, `lance.ns.t`, or at paths, `lance.`/path``. It is set up by `lance_spark.catalog`, or by
  * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
  */
-public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, OfLanceTables {
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "deprecation"})
+public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog, OfLanceTables {
   private String name;
   public volatile CatalogPython python;
   /** The names of the tables that were loaded, of which Spark may have cached rows. */
@@ -229,4 +232,14 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
 
   public UnboundProcedure loadProcedure(Identifier id) { return LanceProcedure.named(this, id); }
   public Identifier[] listProcedures(String[] namespace) { return LanceProcedure.all(this); }
+
+  /** A catalog of lance tables has no functions: those of Iceberg's are refused with what to write instead. */
+  public UnboundFunction loadFunction(Identifier id) throws NoSuchFunctionException {
+    boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(LanceProcedure.SYSTEM);
+    if (!isOfSystem) throw new NoSuchFunctionException(id);
+    throw new UnsupportedOperationException("there is no function " + id + ": lance tables have no partition transforms; write functions of Spark, such as "
+        + "pmod(hash(id), 16) for bucket(16, id), date_trunc('day', ts) for days(ts), and substring(s, 1, 4) for truncate(4, s)");
+  }
+
+  public Identifier[] listFunctions(String[] namespace) { return new Identifier[0]; }
 }

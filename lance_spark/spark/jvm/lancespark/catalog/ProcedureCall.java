@@ -3,6 +3,7 @@ package lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.scan.TaskLoop;
@@ -12,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 
 /** A call of a procedure, see lance_spark.spark.catalog.calls. */
+@SuppressWarnings("unchecked")
 class ProcedureCall extends TaskLoop {
   private final CatalogPython python;
   private final ObjectNode request;
@@ -37,6 +39,7 @@ class ProcedureCall extends TaskLoop {
     request.set("results", results);
     JsonNode answer = python.ask("call", request.deepCopy(), table, table.namespace());
     rows = Json.at(answer, "rows");
+    if (answer.has("sql")) Session.active().sql(Json.at(answer, "sql").asText());
     return rows == null ? tasks(Json.at(answer, "version").asLong()) : null;
   }
 

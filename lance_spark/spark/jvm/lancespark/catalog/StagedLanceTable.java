@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
 /** A table that a statement creates or replaces. The commit of the query's rows, or else `commitStagedChanges`, makes its one version. */
+@SuppressWarnings({"rawtypes", "unchecked", "deprecation"})
 class StagedLanceTable implements StagedTable, SupportsWrite {
   private final NamespaceCatalog catalog;
   private final Identifier id;

@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Values of Spark as JSON, and back. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class Values {
   static JsonNode json(InternalRow row, int i, DataType type) {
     ArrayNode one = Json.array();

@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog with what Spark 4.2 and newer ask of one. Its tables have changes in Spark's own words, `SELECT * FROM t CHANGES FROM VERSION 3`: the
  * change feed with other options. New tables have constraints, or the columns of another table.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class ChangesCatalog extends NamespaceCatalog {
   /** What Spark says in the context, among the options too. */
   private static final Set IN_CONTEXT = new TreeSet(String.CASE_INSENSITIVE_ORDER);
@@ -43,9 +44,7 @@ public class ChangesCatalog extends NamespaceCatalog {
   public Table createTableLike(Identifier id, TableInfo info, Table source) {
     Map properties = Constraints.properties(info);
     if (source instanceof NamedTable) {
-      Iterator own = ((NamedTable) source).properties().entrySet().iterator();
-      while (own.hasNext()) {
-        Map.Entry property = (Map.Entry) own.next();
+      for (Map.Entry property : ((NamedTable) source).properties().entrySet()) {
         if (Constraints.isOne((String) property.getKey())) properties.put(property.getKey(), property.getValue());
       }
     }
@@ -69,9 +68,7 @@ public class ChangesCatalog extends NamespaceCatalog {
     Table table = loadTable(id);
     if (!(table instanceof LanceTable)) throw new UnsupportedOperationException(id + " is a table about a table, which has no changes");
     Map options = new HashMap(((LanceTable) table).source(CaseInsensitiveStringMap.empty()).options.asCaseSensitiveMap());
-    Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry option = (Map.Entry) it.next();
+    for (Map.Entry option : given.asCaseSensitiveMap().entrySet()) {
       if (!IN_CONTEXT.contains(option.getKey())) options.put(option.getKey(), option.getValue());
     }
     options.put(Names.CHANGE_FEED, "true");

@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 
 /** The constraints of a new table as properties, which lance_spark.spark.catalog.definition takes. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class Constraints {
 
   private Constraints() {}

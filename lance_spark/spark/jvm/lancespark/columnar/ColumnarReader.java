@@ -12,6 +12,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 
 /** The batches of one partition. As Spark's interface says, a batch is valid until the next one is asked for. */
+@SuppressWarnings("rawtypes")
 final class ColumnarReader implements PartitionReader, TaskCompletionListener {
   private static final int LONGEST_WAIT_S = 10;
   /** Spark's metric of the rows from the worker, which counts one for each batch. */

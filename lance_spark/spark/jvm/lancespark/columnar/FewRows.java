@@ -19,6 +19,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The first rows of a task that writes. If they are all, and few, they go to the driver in the commit message, and the process that commits
  * writes them: a worker for them would take longer than all the rest of a small write.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 final class FewRows {
   private static final int ROWS = 100;
   private static final long BYTES = 1 << 14;

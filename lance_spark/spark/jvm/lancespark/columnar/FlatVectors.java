@@ -19,6 +19,7 @@ import org.apache.spark.unsafe.Platform;
  *
  * The worker sends a batch as one row, whose lists have the values of the columns: see lance_spark.spark.read.column_lists.
  */
+@SuppressWarnings("rawtypes")
 final class FlatVectors {
   /** The types without parts that have a flat vector; time(n) is missing in Spark 4.0. StringType has subclasses. */
   private static final List SIMPLE = Arrays.asList(new String[] { "NullType", "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType",

@@ -13,6 +13,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
  *
  * Spark's factory for Python sources starts a runner and makes rows of its batches. This class starts the same runner and gives out the batches.
  */
+@SuppressWarnings("rawtypes")
 final class PythonBatches {
   private static final String FIELDS = "org$apache$spark$sql$execution$datasources$v2$python$PythonPartitionReaderFactory$$";
 

@@ -25,6 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * It finds the runner by name, because it is not public; SparkInternals lists the names, and the driver looks for them.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 final class PythonTask {
   private static final String EXECUTION = "org.apache.spark.sql.execution.", SOURCES = EXECUTION + "datasources.v2.python.";
   private static final String RUNNER = EXECUTION + "python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1";
@@ -38,12 +39,12 @@ final class PythonTask {
   static final Object[] NONE = new Object[0];
 
   private final Object source, runner;
-  private final scala.collection.immutable.Map metrics;
+  private final scala.collection.immutable.Map<?, ?> metrics;
 
   /** A pickled function of a data source, under the name that metrics and errors show. `ids` are arguments that depend on the version of Spark. */
   PythonTask(Object source, Object function, String name, Object input, Object output, Object[] ids) throws Exception {
     this.source = source;
-    metrics = (scala.collection.immutable.Map) call(module("PythonCustomMetric$"), "pythonMetrics", NONE);
+    metrics = (scala.collection.immutable.Map<?, ?>) call(module("PythonCustomMetric$"), "pythonMetrics", NONE);
     Object[] arguments = new Object[5 + ids.length];
     System.arraycopy(new Object[] { function, name, input, output, metrics }, 0, arguments, 0, 5);
     System.arraycopy(ids, 0, arguments, 5, ids.length);
@@ -130,9 +131,7 @@ final class PythonTask {
   /** The worker's metrics, of which Spark has the values in SQLMetrics. */
   CustomTaskMetric[] metrics() throws Exception {
     Map values = new HashMap();
-    Iterator it = CollectionConverters.asJava(metrics).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry entry = (Map.Entry) it.next();
+    for (Map.Entry entry : CollectionConverters.asJava(metrics).entrySet()) {
       values.put(entry.getKey(), call(entry.getValue(), "value", NONE));
     }
     Object[] arguments = { scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(values)) };

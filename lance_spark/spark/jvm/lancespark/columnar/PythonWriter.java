@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Writes the rows of one partition with a Python worker, in batches whose size is known without computing it for each row. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 final class PythonWriter implements DataWriter {
   private final PythonTask worker;
   private final StructType few;

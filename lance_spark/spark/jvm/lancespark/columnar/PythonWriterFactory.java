@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFac
 import org.apache.spark.unsafe.Platform;
 
 /** Makes writers in the place of Spark's own factory for Python sources. Executors load this class. */
+@SuppressWarnings({"rawtypes", "unchecked", "serial"})
 public final class PythonWriterFactory implements DataWriterFactory {
   private final PythonBatchWriterFactory inner;
   private final long few;

@@ -14,6 +14,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 
 /** The rows of one partition, as Spark's own reader gives them, and the report of the worker. */
+@SuppressWarnings("rawtypes")
 final class ReportingReader implements PartitionReader, TaskCompletionListener {
   private final PythonBatches worker;
   private final WorkerReport report;

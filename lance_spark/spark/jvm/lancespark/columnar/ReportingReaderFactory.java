@@ -7,6 +7,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
 /** Reads the partitions of a Python source as rows, with the reports of the workers. Executors load this class. */
+@SuppressWarnings({"rawtypes", "unchecked", "serial"})
 public final class ReportingReaderFactory implements PartitionReaderFactory {
   private final PartitionReaderFactory inner;
   private final StructType schema;

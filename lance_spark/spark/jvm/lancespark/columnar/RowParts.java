@@ -13,6 +13,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's runner ends a batch for the worker by the size of its Arrow vectors, which it computes after each row: that takes a third of the
  * time of the JVM. The size of the row says nearly the same.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 final class RowParts implements Iterator {
   private static final int ROWS_OF_UNKNOWN_SIZE = 1000;
   private final Iterator rows;

@@ -2,7 +2,6 @@ package lancespark.columnar;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Iterator;
 import java.util.List;
 import lancespark.protocol.Message;
 import lancespark.protocol.Protocol;
@@ -19,6 +18,7 @@ import org.apache.spark.util.CollectionAccumulator;
  * The report of a Python worker on its task: what it has read (lance_spark.spark.workers.metrics). It arrives after the last row, as the update of an
  * accumulator. Each task has one of its own, because the session's does not know this update.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public final class WorkerReport {
   /** The names of the metrics in the order of the report. */
   public static final String[] NAMES = {
@@ -53,9 +53,8 @@ public final class WorkerReport {
   /** These values and the reported ones, if the report has arrived. */
   CustomTaskMetric[] with(CustomTaskMetric[] others) {
     List all = new ArrayList(Arrays.asList(others));
-    Iterator it = ((List) ((AccumulatorV2) updates).value()).iterator();
-    while (it.hasNext()) {
-      Message read = Message.update((byte[]) it.next(), Protocol.READ);
+    for (Object update : (List<?>) ((AccumulatorV2) updates).value()) {
+      Message read = Message.update((byte[]) update, Protocol.READ);
       for (int i = 0; read != null && i < NAMES.length; i++) all.add(new TaskValue(NAMES[i], read.integer()));
     }
     return (CustomTaskMetric[]) all.toArray(new CustomTaskMetric[0]);

@@ -40,6 +40,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * They become an option of the relation, beside what Spark pushes down. Spark's filter stays as it is and evaluates them again: the scan may
  * only leave out rows for which they are false or null.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class ExtraConditions extends Walk {
   private static final int MAX_DEPTH = 20, MAX_CHARACTERS = 1 << 20, MAX_PATTERN = 1000;
 

@@ -27,6 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's push-down evaluates first the conditions that it can express for a source, then the others, and then those with subqueries. Where this
  * is another order than that of the query, the conditions become one, of nested IFs. What the reader evaluates never fails, and may come first.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class OrderOfConditions extends Walk {
   /** The places in which Spark's push-down puts conditions. Those at no place stay where they are. */
   private static final int NO_PLACE = -1, EXPRESSED = 0, OTHERS = 1, WITH_SUBQUERIES = 2;
@@ -78,8 +79,7 @@ public class OrderOfConditions extends Walk {
 
   private static boolean hasPredicateSubquery(TreeNode expression) {
     if (expression instanceof InSubquery || expression instanceof Exists) return true;
-    Iterator children = CollectionConverters.asJava(expression.children()).iterator();
-    while (children.hasNext()) if (hasPredicateSubquery((TreeNode) children.next())) return true;
+    for (Object child : CollectionConverters.asJava(expression.children())) if (hasPredicateSubquery((TreeNode) child)) return true;
     return false;
   }
 

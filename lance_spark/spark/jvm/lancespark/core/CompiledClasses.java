@@ -8,6 +8,7 @@ import java.net.URLStreamHandler;
 import java.util.Map;
 
 /** Classes that were compiled in memory, as a place of which a class loader can be told. */
+@SuppressWarnings("rawtypes")
 public class CompiledClasses extends URLStreamHandler {
   private Map classes;
 

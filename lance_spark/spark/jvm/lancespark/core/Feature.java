@@ -6,6 +6,7 @@ import java.util.*;
 import org.slf4j.LoggerFactory;
 
 /** A part of the planner that a Spark without some of its internals does without. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class Feature {
   final String name;
   /** What features.txt says of it. */
@@ -28,8 +29,8 @@ class Feature {
   }
 
   /** The features that this one needs, directly or not, and itself. */
-  Set needed() {
-    Set all = new LinkedHashSet();
+  Set<Feature> needed() {
+    Set<Feature> all = new LinkedHashSet<>();
     if (!name.equals("scan")) all.add(Features.feature("scan"));
     String[] names = needs.isEmpty() ? new String[0] : needs.split(" ");
     for (int i = 0; i < names.length; i++) all.addAll(Features.feature(names[i]).needed());

@@ -14,10 +14,11 @@ import java.util.*;
  * To look at each entry takes a third of the time in which a session is prepared. So the public builds of Spark with which the package was tested
  * are known by their revisions: they lack only the features of newer versions.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class Features {
   /** The versions of Spark that contain everything in the list. */
   public static final String VERSIONS = "4.0, 4.1, 4.2 and 4.3";
-  private static final Map FEATURES = new LinkedHashMap();
+  private static final Map<String, Feature> FEATURES = new LinkedHashMap<>();
   /** The revisions of the builds that were tested. */
   private static final Set TESTED = new HashSet();
   /** Spark's own file about its build. */
@@ -41,14 +42,13 @@ public class Features {
   static Feature feature(String name) { return (Feature) FEATURES.get(name); }
 
   /** All features, in the order of features.txt. */
-  static Collection all() { return FEATURES.values(); }
+  static Collection<Feature> all() { return FEATURES.values(); }
 
   /** The features, except `expected`, for which the Spark of `loader` lacks something. Names are separated by spaces. */
   public String lacking(String expected, ClassLoader loader) {
     List out = new ArrayList(), known = Arrays.asList(expected.split(" "));
-    Iterator names = isTested(build(loader)) ? Collections.emptyIterator() : FEATURES.keySet().iterator();
-    while (names.hasNext()) {
-      String name = (String) names.next();
+    if (isTested(build(loader))) return "";
+    for (String name : FEATURES.keySet()) {
       if (!known.contains(name) && !missing(name, loader).isEmpty()) out.add(name);
     }
     return String.join(" ", (String[]) out.toArray(new String[0]));
@@ -58,8 +58,7 @@ public class Features {
   static boolean isThere(Feature feature, ClassLoader loader) {
     Properties build = build(loader);
     if (!isTested(build)) return new Features().missing(feature.name, loader).isEmpty();
-    Iterator needed = feature.needed().iterator();
-    while (needed.hasNext()) if (!((Feature) needed.next()).isIn(build.getProperty("version"))) return false;
+    for (Feature needed : feature.needed()) if (!needed.isIn(build.getProperty("version"))) return false;
     return true;
   }
 
@@ -81,8 +80,7 @@ public class Features {
   /** The entries of a feature and of those that it needs that are missing in the Spark of `loader`, which is the same one for each call. */
   public List missing(String feature, ClassLoader loader) {
     List out = new ArrayList();
-    Iterator needed = feature(feature).needed().iterator();
-    while (needed.hasNext()) out.addAll(((Feature) needed.next()).missing(loader));
+    for (Feature needed : feature(feature).needed()) out.addAll(needed.missing(loader));
     return out;
   }
 

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
  *
  * Nothing else refers to the classes of a feature, but features that need it. What is in these lists is new at each call.
  */
+@SuppressWarnings("rawtypes")
 public class Plugin {
   /** Its optimizer rules. */
   public Rule[] rules() { return new Rule[0]; }

@@ -4,6 +4,7 @@ import java.util.*;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** The plugins of the features that this Spark has. They are asked in the order of features.txt. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public final class Plugins {
   private static List all = null;
 
@@ -52,9 +53,7 @@ public final class Plugins {
   private static synchronized List all() {
     if (all != null) return all;
     List found = new ArrayList();
-    Iterator features = Features.all().iterator();
-    while (features.hasNext()) {
-      Feature feature = (Feature) features.next();
+    for (Feature feature : Features.all()) {
       if (feature.plugin != null && feature.isKnown()) found.add(made(feature.plugin));
     }
     return all = found;

@@ -15,6 +15,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * It must work where the other rules do not, so beyond the public API it uses only the two classes that every rule needs.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class ReplaceGuard extends Rule {
   public ReplaceGuard() {}
 

@@ -2,8 +2,10 @@ package lancespark.core;
 
 import java.util.*;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The session in which a plan is made, and what its settings and its log are called. */
 public final class Session {
@@ -34,6 +36,15 @@ public final class Session {
   /** True if the session excludes the rule of this name. */
   public static boolean isExcluded(String rule) {
     return Arrays.asList(setting(EXCLUDED, "").split("\\s*,\\s*")).contains(rule);
+  }
+
+  /** Adds a rule to a list of the analyzer of a session, unless the session has it. */
+  public static void addRule(SparkSession session, String list, Rule<?> rule) throws Exception {
+    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
+    List<Object> rules = new ArrayList<>(CollectionConverters.asJava((scala.collection.Seq<?>) SparkInternals.get(analyzer, list)));
+    for (Object other : rules) if (((Rule<?>) other).ruleName().equals(rule.ruleName())) return;
+    rules.add(rule);
+    SparkInternals.set(analyzer, list, CollectionConverters.asScala(rules).toSeq());
   }
 
   /** True if a scan takes columns only: analysis, which cannot be excluded, has replaced its table. */

@@ -5,6 +5,7 @@ import java.lang.reflect.Method;
 import java.util.Arrays;
 
 /** The only code, besides CatalogInstall, that accesses private fields of Spark. features.txt lists them, and the arguments of case classes. */
+@SuppressWarnings("rawtypes")
 public class SparkInternals {
   public static Object get(Object object, String field) throws Exception { return accessible(object, field).get(object); }
 

@@ -18,6 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The table function `lance_scan(path [, filter [, limit]])`. Its arguments are the options of a read; null and absent ones are not given. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class LanceScanFunction implements scala.Function1, Addition {
   static final String NAME = "lance_scan";
   private static final String[] OPTIONS = { "path", "filter", "limit" };
@@ -58,8 +59,7 @@ public class LanceScanFunction implements scala.Function1, Addition {
   /** Adds a function that the session lacks: Spark would warn of one that replaces another, here itself. */
   static void add(org.apache.spark.sql.classic.SparkSession session, String name, scala.Function1 function) {
     TableFunctionRegistry registry = session.sessionState().tableFunctionRegistry();
-    Iterator it = CollectionConverters.asJava(registry.listFunction()).iterator();
-    while (it.hasNext()) if (((FunctionIdentifier) it.next()).funcName().equals(name)) return;
+    for (FunctionIdentifier known : CollectionConverters.asJava(registry.listFunction())) if (known.funcName().equals(name)) return;
     registry.createOrReplaceTempFunction(name, function, "built-in");
   }
 }

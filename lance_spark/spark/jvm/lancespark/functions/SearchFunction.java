@@ -23,6 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The table functions that search a table, or return its changes. Their first argument, or the one named `table`, is a path or the name of a table or view. What the
  * others mean is known in Python, see lance_spark.spark.options.functions.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class SearchFunction implements scala.Function1 {
   private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
       "lance_changes", "table_changes", "table_changes_by_path", "branch_diff" };
@@ -36,9 +37,7 @@ public class SearchFunction implements scala.Function1 {
   public Object apply(Object arguments) {
     List positional = new ArrayList();
     Map named = new LinkedHashMap();
-    Iterator it = CollectionConverters.asJava((scala.collection.immutable.Seq) arguments).iterator();
-    while (it.hasNext()) {
-      Expression argument = (Expression) it.next();
+    for (Expression argument : CollectionConverters.asJava((scala.collection.immutable.Seq<Expression>) arguments)) {
       boolean isNamed = argument instanceof NamedArgumentExpression;
       Expression value = isNamed ? ((NamedArgumentExpression) argument).value() : argument;
       String shown = isNamed ? ((NamedArgumentExpression) argument).key() : "argument " + (positional.size() + 1);
@@ -69,8 +68,7 @@ public class SearchFunction implements scala.Function1 {
     if (value == null || value instanceof Number || value instanceof Boolean) return value;
     if (!(value instanceof scala.collection.Seq)) return value.toString();
     List out = new ArrayList();
-    Iterator it = CollectionConverters.asJava((scala.collection.Seq) value).iterator();
-    while (it.hasNext()) out.add(plain(it.next()));
+    for (Object element : CollectionConverters.asJava((scala.collection.Seq<?>) value)) out.add(plain(element));
     return out;
   }
 

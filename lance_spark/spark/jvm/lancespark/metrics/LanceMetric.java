@@ -8,6 +8,7 @@ import org.apache.spark.util.MetricUtils;
  * A metric of a scan or a write. Spark's listener finds the class by its name and makes an object without arguments, so there is a class for each
  * kind of value, and they are where Spark's class loader finds them.
  */
+@SuppressWarnings("cast")
 public abstract class LanceMetric implements CustomMetric {
   private final String kind, name, description;
 

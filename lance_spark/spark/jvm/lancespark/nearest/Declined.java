@@ -1,6 +1,7 @@
 package lancespark.nearest;
 
 /** Why a join is left to Spark. */
+@SuppressWarnings("serial")
 class Declined extends Exception {
   /** True if the table is not of lance. */
   final boolean isOfOthers;

@@ -31,6 +31,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The side of a join that is searched: rows of a lance table. Spark's own optimizer says which: a scan with the columns and conditions that it
  * pushes down, and what is to be computed of the columns.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class JoinedTable {
   private final LanceScan scan;
   /** The columns that are asked for, expressions of those of the scan. The vectors are not among them. */
@@ -58,9 +59,7 @@ class JoinedTable {
   }
 
   static boolean isOfLance(LogicalPlan plan) {
-    Iterator leaves = CollectionConverters.asJava(plan.collectLeaves()).iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
+    for (Object leaf : CollectionConverters.asJava(plan.collectLeaves())) {
       if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof LanceTable) return true;
     }
     return false;

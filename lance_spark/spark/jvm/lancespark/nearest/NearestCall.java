@@ -20,6 +20,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A join by nearness with a lance table, as the function of a generator: it gives the nearest rows for a vector. NearestStages replaces it; Spark
  * cannot evaluate it.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "serial"})
 class NearestCall implements scala.Function1, Serializable {
   /** The columns of the table, and the vectors that are compared, which are the last one. */
   final LogicalPlan rows;
@@ -54,9 +55,7 @@ class NearestCall implements scala.Function1, Serializable {
     if (!ranking.deterministic()) throw new Declined(ranking.sql() + " is not deterministic");
     boolean hasQuery = ranking.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
     if (hasQuery || ranking.containsPattern(TreePattern$.MODULE$.OUTER_REFERENCE())) throw new Declined("a query is in " + ranking.sql());
-    Iterator columns = CollectionConverters.asJava(join.left().output()).iterator();
-    while (columns.hasNext()) {
-      Attribute column = (Attribute) columns.next();
+    for (Attribute column : CollectionConverters.asJava(join.left().output())) {
       if (!isCarried(column.dataType())) {
         throw new Declined("the column " + column.name() + " of the left side has the type " + column.dataType().simpleString());
       }

@@ -30,6 +30,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * normalizes plans. A join becomes a Generate, which Spark knows well: each row of the left side generates rows of the table. Spark pushes
  * conditions and columns through it, and then NearestStages plans its tasks. What cannot be joined here is left to Spark, and the log says why.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class NearestJoins extends Rule implements Addition {
   private static final String NAME = "lance_spark.NearestJoins";
 

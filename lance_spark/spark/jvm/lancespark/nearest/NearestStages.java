@@ -1,6 +1,7 @@
 package lancespark.nearest;
 
 import java.util.*;
+import lancespark.core.Walk;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedGenerator;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -20,6 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The plan is that of LanceTable.nearestJoin: three functions in Python over Arrow batches, with shuffles between them, or one of a small table
  * (lance_spark.spark.read.nearest_steps, which describes the columns).
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class NearestStages extends Rule {
   static final String NAME = "lance_spark.NearestStages";
 
@@ -42,17 +44,16 @@ public class NearestStages extends Rule {
     Set below = null;
     if (plan instanceof Project || plan instanceof Aggregate) below = ids(plan.references(), new HashSet());
     else if (plan instanceof Filter && needed != null) below = ids(plan.references(), new HashSet(needed));
-    List children = new ArrayList(), before = CollectionConverters.asJava(plan.children());
-    for (int i = 0; i < before.size(); i++) children.add(in((LogicalPlan) before.get(i), below));
-    LogicalPlan node = children.equals(before) ? plan : (LogicalPlan) plan.withNewChildren(NearestJoins.seq(children));
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) children.add(in(child, below));
+    LogicalPlan node = Walk.over(plan, children);
     Object generator = node instanceof Generate ? ((Generate) node).generator() : null;
     if (!(generator instanceof UserDefinedGenerator) || !(((UserDefinedGenerator) generator).function() instanceof NearestCall)) return node;
     return new Stages((Generate) node, needed).planned();
   }
 
   private static Set ids(Object attributes, Set to) {
-    Iterator it = CollectionConverters.asJava((scala.collection.Iterable) attributes).iterator();
-    while (it.hasNext()) to.add(((Attribute) it.next()).exprId());
+    for (Attribute attribute : CollectionConverters.asJava((scala.collection.Iterable<Attribute>) attributes)) to.add(attribute.exprId());
     return to;
   }
 }

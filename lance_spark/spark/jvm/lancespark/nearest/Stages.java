@@ -35,6 +35,7 @@ import org.apache.spark.sql.types.*;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The tasks of one join. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Stages {
   /** Of functions over Arrow batches (pyspark.util.PythonEvalType). */
   private static final int IN_ARROW = 207;
@@ -184,9 +185,7 @@ class Stages {
   }
 
   private static Attribute column(LogicalPlan rows, String name) {
-    Iterator it = CollectionConverters.asJava(rows.output()).iterator();
-    while (it.hasNext()) {
-      Attribute column = (Attribute) it.next();
+    for (Attribute column : CollectionConverters.asJava(rows.output())) {
       if (column.name().equals(name)) return column;
     }
     throw new IllegalStateException(name);

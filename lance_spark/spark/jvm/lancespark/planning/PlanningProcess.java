@@ -27,6 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * after a minute without one. These processes answer all kinds (pyspark_lance.planning), and a daemon forks them that has imported the package
  * (lance_spark.spark.workers.planning_daemon). What is sent and received is Spark's.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class PlanningProcess {
   private static final String UDF = "spark.sql.execution.pyspark.udf.";
   /** Settings with which Spark starts its processes or watches them in other ways. With any of them, Spark's own processes answer. */

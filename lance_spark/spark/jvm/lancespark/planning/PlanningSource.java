@@ -22,6 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A Python source whose requests on the driver all go to the same processes, see PlanningProcess. */
+@SuppressWarnings({"rawtypes", "unchecked", "serial"})
 class PlanningSource extends UserDefinedPythonDataSource {
   PlanningSource(PythonFunction source) { super(source); }
 

@@ -9,6 +9,7 @@ import org.apache.spark.api.python.PythonWorker;
  * Spark's pool of Python workers. Neither Janino nor Features can look at its methods, because some of Spark 4.3 have types that are not there.
  * Without the methods that are called here, Spark's own processes answer.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class Workers {
   private static final String ENV = "org.apache.spark.SparkEnv";
 

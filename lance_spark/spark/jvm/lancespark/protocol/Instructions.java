@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.Map;
 
 /** What is added to the options of a user: one more option, with JSON. Its keys are the fields of Instructions in lance_spark.spark.protocol. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public final class Instructions {
   public static final String COMMAND = "command", OVERWRITE = "overwrite", BASED_ON = "based_on", LOST = "lost", DECLARED = "declared", CALL = "call", AGAIN = "again";
 

@@ -14,6 +14,7 @@ import java.util.*;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** JSON values, their text, and their parts. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public final class Json {
   private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
   private static final ObjectMapper MAPPER = new ObjectMapper();
@@ -59,11 +60,9 @@ public final class Json {
   public static ArrayNode names(Identifier id) { return names(id.namespace()).add(id.name()); }
 
   /** A map of strings as JSON. */
-  public static ObjectNode texts(Map map) {
+  public static ObjectNode texts(Map<?, ?> map) {
     ObjectNode all = object();
-    Iterator it = map.entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry entry = (Map.Entry) it.next();
+    for (Map.Entry entry : map.entrySet()) {
       all.put((String) entry.getKey(), (String) entry.getValue());
     }
     return all;

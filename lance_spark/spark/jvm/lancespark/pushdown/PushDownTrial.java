@@ -18,6 +18,7 @@ import org.apache.spark.sql.execution.datasources.v2.V2ScanRelationPushDown$;
  * it fails the query. Then this rule pushes down what it can: parts of the plan, or only columns. It also adds ExtraConditions, and lets Spark
  * push conditions and aggregates into the scans of what was a subquery (SubqueryScans).
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class PushDownTrial extends Rule {
   public PushDownTrial() {}
 

@@ -15,27 +15,22 @@ import scala.jdk.javaapi.CollectionConverters;
  * Makes relations of scans of whole columns to which a condition or an aggregate applies. Spark plans a correlated subquery, with its scans,
  * before it makes a join of it, and then finds conditions on its columns, such as that the keys of the join are not null.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class SubqueryScans extends Walk {
   public LogicalPlan changed(LogicalPlan plan) throws Exception {
     if (!(plan instanceof Filter || plan instanceof Aggregate) || !(plan.children().apply(0) instanceof DataSourceV2ScanRelation)) return plan;
     DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan.children().apply(0);
     boolean isWhole = scan.scan() instanceof LanceScan && ((LanceScan) scan.scan()).hasAllRows() && hasWholeColumns(scan);
     if (!isWhole) return plan;
-    List children = Collections.singletonList(scan.relation());
-    LogicalPlan over = (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    LogicalPlan over = over(plan, Collections.singletonList((LogicalPlan) scan.relation()));
     return plan instanceof Filter ? new Project((scala.collection.immutable.Seq) scan.output(), over) : over;
   }
 
   /** Whether no field of a column was left out, since expressions above find fields by their places. */
   private static boolean hasWholeColumns(DataSourceV2ScanRelation scan) {
     Map types = new HashMap();
-    Iterator all = CollectionConverters.asJava(scan.relation().output()).iterator(), read = CollectionConverters.asJava(scan.output()).iterator();
-    while (all.hasNext()) {
-      Attribute column = (Attribute) all.next();
-      types.put(column.exprId(), column.dataType());
-    }
-    while (read.hasNext()) {
-      Attribute column = (Attribute) read.next();
+    for (Attribute column : CollectionConverters.asJava(scan.relation().output())) types.put(column.exprId(), column.dataType());
+    for (Attribute column : CollectionConverters.asJava(scan.output())) {
       if (!column.dataType().equals(types.get(column.exprId()))) return false;
     }
     return true;

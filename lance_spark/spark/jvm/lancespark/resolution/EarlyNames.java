@@ -45,6 +45,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * that is a text of SQL: Spark takes only the views of DataFrames as targets of INSERT. It takes Spark's default source for no format where
  * saveAsTable and createTable make a table in a catalog of lance tables, and where DataFrames append to a lance table of the session catalog, or replace it.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class EarlyNames extends Rule implements Addition {
   private static final String SESSION = "spark_catalog", MERGES_ALWAYS = "spark.lance.mergeSchema";
 
@@ -182,12 +183,5 @@ public class EarlyNames extends Rule implements Addition {
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }
 
-  /** Does nothing if the session has the rule. */
-  public void addTo(SparkSession session) throws Exception {
-    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
-    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "hintResolutionRules")));
-    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
-    rules.add(this);
-    SparkInternals.set(analyzer, "hintResolutionRules", CollectionConverters.asScala(rules).toSeq());
-  }
+  public void addTo(SparkSession session) throws Exception { Session.addRule(session, "hintResolutionRules", this); }
 }

@@ -18,6 +18,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
@@ -42,6 +43,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The analyzer rule that makes lance tables known to Spark as LanceTable: so it finds the metadata columns, and rewrites row-level commands. It
  * applies to temporary views and DataFrames of paths; tables of catalogs are LanceTables already.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast", "deprecation"})
 public class LanceResolution extends Rule implements Addition {
   /** What Spark makes of DELETE, UPDATE and MERGE. Not all versions have all of them. */
   private static final List REWRITTEN = Arrays.asList(new String[] { "WriteDelta", "AppendData", "InsertOnlyMerge" });
@@ -101,32 +103,23 @@ public class LanceResolution extends Rule implements Addition {
 
   /** Whether a node names a metadata column that is not found. */
   private static boolean namesRowColumn(LogicalPlan plan) {
-    Iterator it = CollectionConverters.asJava(plan.expressions()).iterator();
-    while (it.hasNext()) if (isRowColumn((TreeNode) it.next())) return true;
+    for (Expression expression : CollectionConverters.asJava(plan.expressions())) if (isRowColumn(expression)) return true;
     return false;
   }
 
-  private static boolean isRowColumn(TreeNode expression) {
+  private static boolean isRowColumn(Expression expression) {
     if (expression instanceof UnresolvedAttribute) {
-      Iterator names = CollectionConverters.asJava(((UnresolvedAttribute) expression).nameParts()).iterator();
-      while (names.hasNext()) if (MetadataColumns.isOne((String) names.next())) return true;
+      for (String name : CollectionConverters.asJava(((UnresolvedAttribute) expression).nameParts())) if (MetadataColumns.isOne(name)) return true;
     }
-    Iterator children = CollectionConverters.asJava(expression.children()).iterator();
-    while (children.hasNext()) if (isRowColumn((TreeNode) children.next())) return true;
+    for (Expression child : CollectionConverters.asJava(expression.children())) if (isRowColumn(child)) return true;
     return false;
   }
 
   /** A node over what the temporary views of DataFrames below it have: Spark hides the metadata columns of a view, and not those of a DataFrame. */
   private static LogicalPlan withOpenViews(LogicalPlan plan) {
-    List children = new ArrayList();
-    boolean isChanged = false;
-    Iterator it = CollectionConverters.asJava(plan.children()).iterator();
-    while (it.hasNext()) {
-      LogicalPlan child = (LogicalPlan) it.next(), now = opened(child);
-      isChanged = isChanged || now != child;
-      children.add(now);
-    }
-    return isChanged ? (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq()) : plan;
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) children.add(opened(child));
+    return Walk.over(plan, children);
   }
 
   private static LogicalPlan opened(LogicalPlan plan) {
@@ -136,9 +129,7 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   private static boolean hasLanceTable(LogicalPlan plan) {
-    Iterator leaves = CollectionConverters.asJava(plan.collectLeaves()).iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
+    for (Object leaf : CollectionConverters.asJava(plan.collectLeaves())) {
       if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof LanceTable) return true;
     }
     return false;
@@ -169,9 +160,7 @@ public class LanceResolution extends Rule implements Addition {
     DataSourceV2Relation relation = ofChanges(given);
     List names = Arrays.asList(relation.table().schema().fieldNames()), wanted = new ArrayList();
     Map rest = new HashMap();
-    Iterator options = relation.options().asCaseSensitiveMap().entrySet().iterator();
-    while (options.hasNext()) {
-      Map.Entry option = (Map.Entry) options.next();
+    for (Map.Entry option : relation.options().asCaseSensitiveMap().entrySet()) {
       String column = MetadataColumns.addedBy((String) option.getKey());
       boolean isAdded = column != null && "true".equalsIgnoreCase((String) option.getValue()) && !names.contains(column);
       if (isAdded) wanted.add(column);
@@ -182,9 +171,7 @@ public class LanceResolution extends Rule implements Addition {
     // The columns must be those of this relation: other parts of the statement may refer to them already.
     LogicalPlan all = relation.withMetadataColumns();
     all = (LogicalPlan) SparkInternals.with((scala.Product) all, "options", new CaseInsensitiveStringMap(rest));
-    Iterator attributes = CollectionConverters.asJava(all.output()).iterator();
-    while (attributes.hasNext()) {
-      NamedExpression attribute = (NamedExpression) attributes.next();
+    for (NamedExpression attribute : CollectionConverters.asJava(all.output())) {
       if (wanted.contains(attribute.name())) columns.add(attribute);
     }
     return new Project(CollectionConverters.asScala(columns).toSeq(), all);
@@ -205,16 +192,14 @@ public class LanceResolution extends Rule implements Addition {
     else if (table.getClass().getSimpleName().equals("ChangelogTable")) options = ofChanges(SparkInternals.argument((scala.Product) table, "changelog"));
     if (options == null) return relation;
     PythonTable opened = LanceTable.python(options);
-    Map values = new HashMap();
+    Map<String, Object> values = new HashMap<>();
     values.put("table", opened);
     values.put("extraOptions", options);
     values.put("output", withOwnColumns(DataSourceV2Relation$.MODULE$.create(opened, scala.Option.empty(), scala.Option.empty()).output(), relation.output()));
     values.put("catalog", scala.Option.empty());
     values.put("identifier", scala.Option.empty());
     scala.Product changed = relation;
-    Iterator it = values.entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry value = (Map.Entry) it.next();
+    for (Map.Entry value : values.entrySet()) {
       changed = SparkInternals.with(changed, (String) value.getKey(), value.getValue());
     }
     return (LogicalPlan) changed;
@@ -223,11 +208,9 @@ public class LanceResolution extends Rule implements Addition {
   private static CaseInsensitiveStringMap ofChanges(Object changelog) { return changelog instanceof OfStream ? ((OfStream) changelog).options() : null; }
 
   /** The attributes, with those of `own` in the place of others with the same names and types: other parts of the statement may refer to them. */
-  private static Object withOwnColumns(scala.collection.immutable.Seq attributes, scala.collection.immutable.Seq own) {
+  private static Object withOwnColumns(scala.collection.immutable.Seq<? extends Attribute> attributes, scala.collection.immutable.Seq<? extends Attribute> own) {
     List columns = new ArrayList(CollectionConverters.asJava(attributes));
-    Iterator it = CollectionConverters.asJava(own).iterator();
-    while (it.hasNext()) {
-      Attribute column = (Attribute) it.next();
+    for (Attribute column : CollectionConverters.asJava(own)) {
       for (int i = 0; i < columns.size(); i++) {
         Attribute other = (Attribute) columns.get(i);
         if (other.name().equals(column.name()) && other.dataType().equals(column.dataType())) columns.set(i, column);
@@ -265,9 +248,7 @@ public class LanceResolution extends Rule implements Addition {
   static class ResolutionBuilder implements scala.Function1 {
     public Object apply(Object session) {
       try {
-        Iterator additions = Plugins.additions().iterator();
-        while (additions.hasNext()) {
-          Object addition = additions.next();
+        for (Object addition : Plugins.additions()) {
           if (addition instanceof BeforeRules) ((BeforeRules) addition).addTo((SparkSession) session);
         }
       } catch (Exception e) {
@@ -277,12 +258,5 @@ public class LanceResolution extends Rule implements Addition {
     }
   }
 
-  /** Does nothing if the session has the rule. */
-  public void addTo(SparkSession session) throws Exception {
-    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
-    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
-    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
-    rules.add(this);
-    SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
-  }
+  public void addTo(SparkSession session) throws Exception { Session.addRule(session, "extendedResolutionRules", this); }
 }

@@ -3,6 +3,7 @@ package lancespark.resolution;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
+import lancespark.core.Walk;
 import lancespark.source.MetadataColumns;
 import lancespark.table.LanceTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -24,6 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The metadata columns that a row-level command names. Spark rewrites a command to a query as soon as its names are known. It may
  * do so before it adds these columns to what the query reads: then they are added here.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class RowColumns {
   /** The key with which Spark marks an attribute as a metadata column. */
   private static final String MARK = "__metadata_col";
@@ -59,18 +61,13 @@ class RowColumns {
   }
 
   private LogicalPlan in(LogicalPlan plan) throws Exception {
-    List children = new ArrayList(), missing = missing(plan);
-    Iterator it = CollectionConverters.asJava(plan.children()).iterator();
-    boolean isChanged = false;
-    while (it.hasNext()) {
-      LogicalPlan child = (LogicalPlan) it.next(), now = in(child);
+    List missing = missing(plan);
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
       boolean isSource = !isDelta && isAntiJoin(plan) && children.isEmpty();
-      if (!missing.isEmpty() && !isSource) now = with(now, missing);
-      isChanged = isChanged || now != child;
-      children.add(now);
+      children.add(missing.isEmpty() || isSource ? in(child) : with(in(child), missing));
     }
-    if (!isChanged) return plan;
-    return (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return Walk.over(plan, children);
   }
 
   private static boolean isAntiJoin(LogicalPlan plan) { return plan instanceof Join && ((Join) plan).joinType().sql().equals("LEFT ANTI"); }
@@ -78,9 +75,7 @@ class RowColumns {
   /** The metadata columns that a node refers to and does not get. */
   private static List missing(LogicalPlan plan) {
     List missing = new ArrayList();
-    Iterator it = CollectionConverters.asJava(plan.missingInput().toSeq()).iterator();
-    while (it.hasNext()) {
-      Attribute attribute = (Attribute) it.next();
+    for (Attribute attribute : CollectionConverters.asJava(plan.missingInput().toSeq())) {
       if (MetadataColumns.isOne(attribute.name())) missing.add(attribute);
     }
     return missing;
@@ -89,17 +84,10 @@ class RowColumns {
   /** The plan with these columns in its output, if it reads the table that the command changes. */
   private LogicalPlan with(LogicalPlan plan, List columns) throws Exception {
     if (plan instanceof DataSourceV2Relation) return isTarget(((DataSourceV2Relation) plan).table()) ? read(plan, columns) : plan;
-    List children = new ArrayList();
-    Iterator it = CollectionConverters.asJava(plan.children()).iterator();
-    boolean isChanged = false;
-    while (it.hasNext()) {
-      LogicalPlan child = (LogicalPlan) it.next(), now = with(child, columns);
-      isChanged = isChanged || now != child;
-      children.add(now);
-    }
-    if (!isChanged) return plan;
-    LogicalPlan changed = (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
-    if (!(plan instanceof Project)) return changed;
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) children.add(with(child, columns));
+    LogicalPlan changed = Walk.over(plan, children);
+    if (changed == plan || !(plan instanceof Project)) return changed;
     return new Project(more(((Project) plan).projectList(), columns), (LogicalPlan) children.get(0));
   }
 
@@ -134,11 +122,9 @@ class RowColumns {
     private final Map byName = new HashMap();
 
     Detached(MergeIntoTable merge) {
-      Iterator it = CollectionConverters.asJava(((LogicalPlan) SparkInternals.argument((scala.Product) merge, "targetTable")).metadataOutput()).iterator();
-      while (it.hasNext()) own.add(((NamedExpression) it.next()).exprId());
-      Iterator used = CollectionConverters.asJava(merge.missingInput().toSeq()).iterator();
-      while (used.hasNext()) {
-        Attribute attribute = (Attribute) used.next();
+      LogicalPlan target = (LogicalPlan) SparkInternals.argument((scala.Product) merge, "targetTable");
+      for (NamedExpression column : CollectionConverters.asJava(target.metadataOutput())) own.add(column.exprId());
+      for (Attribute attribute : CollectionConverters.asJava(merge.missingInput().toSeq())) {
         if (MetadataColumns.isOne(attribute.name()) && !attribute.metadata().contains(MARK)) byName.put(attribute.name(), attribute);
       }
     }

@@ -29,6 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A query for delta rows. It lists all columns of the table, although updated rows keep most of their values. Those columns are removed from the
  * query: Spark then does not read them, and the writers take them from the table.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class DeltaRows {
   /** A value of the column __row_operation. */
   private static final int UPDATED = 2;
@@ -39,7 +40,7 @@ class DeltaRows {
   /** The names of the columns with new values. */
   final ArrayNode assigned = Json.array();
   private final List columns;
-  private final Set kept = new HashSet();
+  private final Set<Integer> kept = new HashSet<>();
 
   /** `columns` are the table's, as attributes. */
   DeltaRows(LogicalPlan query, scala.collection.immutable.Seq columns) {
@@ -70,9 +71,8 @@ class DeltaRows {
     boolean updates = false;
     for (int i = 0; i < columns.size(); i++) kept.add(Integer.valueOf(i));
     for (int k = 0; k < INSTRUCTIONS.length; k++) {
-      Iterator it = CollectionConverters.asJava((scala.collection.immutable.Seq) SparkInternals.argument(merge, INSTRUCTIONS[k])).iterator();
-      while (it.hasNext()) {
-        List values = updated(it.next());
+      for (Object instruction : CollectionConverters.asJava((scala.collection.immutable.Seq<?>) SparkInternals.argument(merge, INSTRUCTIONS[k]))) {
+        List values = updated(instruction);
         updates = updates || values != null;
         for (int i = 0; values != null && i < columns.size(); i++) if (!isOld(i, values.get(i + 1))) kept.remove(Integer.valueOf(i));
       }
@@ -89,21 +89,13 @@ class DeltaRows {
         List values = updated(instructions.get(n));
         if (values == null) continue;
         List rest = new ArrayList(values);
-        Iterator it = kept.iterator();
-        while (it.hasNext()) {
-          int i = ((Integer) it.next()).intValue();
-          rest.set(i + 1, new Literal(null, column(i).dataType()));
-        }
+        for (Integer i : kept) rest.set(i.intValue() + 1, new Literal(null, column(i.intValue()).dataType()));
         instructions.set(n, SparkInternals.with((scala.Product) instructions.get(n), "output", CollectionConverters.asScala(rest).toSeq()));
       }
       plan = SparkInternals.with((scala.Product) plan, INSTRUCTIONS[k], CollectionConverters.asScala(instructions).toSeq());
     }
     List output = new ArrayList(CollectionConverters.asJava(merge.output()));
-    Iterator it = kept.iterator();
-    while (it.hasNext()) {
-      int i = ((Integer) it.next()).intValue();
-      output.set(i + 1, ((Attribute) output.get(i + 1)).withNullability(true));
-    }
+    for (Integer i : kept) output.set(i.intValue() + 1, ((Attribute) output.get(i.intValue() + 1)).withNullability(true));
     return (LogicalPlan) SparkInternals.with((scala.Product) plan, "output", CollectionConverters.asScala(output).toSeq());
   }
 

@@ -36,6 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark rewrites these commands to a query for delta rows, with an operation and a row address in each. Spark's writer of delta rows runs Java
  * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.write.delta.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class RowLevelCommands extends Rule {
   public RowLevelCommands() {}
 
@@ -104,16 +105,13 @@ public class RowLevelCommands extends Rule {
   /** The condition of an anti join with the table itself, the same object; null if there is none. */
   private static Expression unmatched(LogicalPlan query, LanceTable table) {
     if (query instanceof Join && ((Join) query).joinType().sql().equals("LEFT ANTI") && !((Join) query).condition().isEmpty()) {
-      Iterator leaves = CollectionConverters.asJava(((Join) query).right().collectLeaves()).iterator();
-      while (leaves.hasNext()) {
-        Object leaf = leaves.next();
+      for (Object leaf : CollectionConverters.asJava(((Join) query).right().collectLeaves())) {
         boolean isTable = leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table().equals(table);
         if (isTable) return (Expression) ((Join) query).condition().get();
       }
     }
-    Iterator it = CollectionConverters.asJava(query.children()).iterator();
-    while (it.hasNext()) {
-      Expression condition = unmatched((LogicalPlan) it.next(), table);
+    for (LogicalPlan child : CollectionConverters.asJava(query.children())) {
+      Expression condition = unmatched(child, table);
       if (condition != null) return condition;
     }
     return null;
@@ -122,8 +120,7 @@ public class RowLevelCommands extends Rule {
   /** Spark checks that no row of the table is changed twice, unless a MERGE only deletes the rows that match. */
   private static boolean mayRepeatDeletes(LogicalPlan query) {
     if (query instanceof MergeRows) return !((MergeRows) query).checkCardinality();
-    Iterator it = CollectionConverters.asJava(query.children()).iterator();
-    while (it.hasNext()) if (mayRepeatDeletes((LogicalPlan) it.next())) return true;
+    for (LogicalPlan child : CollectionConverters.asJava(query.children())) if (mayRepeatDeletes(child)) return true;
     return false;
   }
 

@@ -4,6 +4,7 @@ import lancespark.core.Plugin;
 import org.apache.spark.sql.catalyst.rules.Rule;
 
 /** Runs DELETE, UPDATE and MERGE INTO. */
+@SuppressWarnings("rawtypes")
 public class RowLevelPlugin extends Plugin {
   public RowLevelPlugin() {}
 

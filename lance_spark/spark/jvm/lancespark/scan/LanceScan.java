@@ -19,6 +19,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A finished scan. It stays on the driver; executors get Spark's own readers of Python sources. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
   private static final Statistics UNKNOWN = new Size(OptionalLong.empty(), OptionalLong.empty());
   private final Source source;
@@ -48,9 +49,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
 
   public String description() {
     StringBuilder out = new StringBuilder("lance ").append(source.options.containsKey("path") ? source.options.get("path") : "");
-    Iterator it = shown().entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry entry = (Map.Entry) it.next();
+    for (Map.Entry entry : shown().entrySet()) {
       out.append(", ").append(entry.getKey()).append(": ").append(entry.getValue());
     }
     return out.toString();
@@ -61,8 +60,8 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
   }
 
   /** What explain shows; also the indexes that are used, and how many tables of a partitioned namespace are read, which planning tells. */
-  private Map shown() {
-    Map out = request.shown(schema, runtimePredicates);
+  private Map<String, String> shown() {
+    Map<String, String> out = request.shown(schema, runtimePredicates);
     out.put("Columnar", handOver().shown());
     boolean isFiltered = !request.filters.isEmpty() || !runtimeFilters.isEmpty() || source.can("is_filtered");
     if (!source.can("has_tables") && !isFiltered) return out;

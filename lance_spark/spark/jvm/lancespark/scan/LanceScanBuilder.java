@@ -16,6 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Collects what Spark pushes down. The reader returns at most n rows or the aggregates of its rows per partition, so Spark computes the final
  * result of a top-N, of a limit after a filter, and of most aggregates.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownTopN,
     SupportsPushDownAggregates {
   private boolean averagesExactly = true;

@@ -13,6 +13,7 @@ import org.apache.spark.sql.types.*;
  * Connector expressions as JSON, which lance_spark.predicate.from_json reads: ["c","a","b"] is the column a.b, ["l","long",5] a literal,
  * ["TEXT",name] the column of that name with the results of a TextCall, ["AND",x,y] a call. Spark evaluates expressions that have no such form.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class PlanJson {
   private static final Set CALLS = new HashSet(Arrays.asList(new Object[] { "=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IN", "IS_NULL",
       "IS_NOT_NULL", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "ALWAYS_TRUE", "ALWAYS_FALSE" }));

@@ -16,6 +16,7 @@ import org.apache.spark.sql.types.*;
  * Only aggregates whose results are exactly Spark's are accepted. Spark adds up partial sums of a decimal as values of the type of the
  * argument, so the reader returns several rows of a group if their sum does not fit in it.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class PushedAggregates {
   static final String FLOATS = "spark.lance.pushFloatAggregates";
   private static final String PRECISION_LOSS = "spark.sql.decimalOperations.allowPrecisionLoss";

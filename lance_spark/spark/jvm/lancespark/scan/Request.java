@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.read.request. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class Request {
   /** The option of a relation with conditions that Spark does not push, see ExtraConditions. */
   public static final String CONDITIONS = "lance_spark.conditions";
@@ -53,9 +54,7 @@ public class Request {
   void addConditions(CaseInsensitiveStringMap options) {
     if (!options.containsKey(CONDITIONS)) return;
     try {
-      Iterator conditions = new ObjectMapper().readTree(options.get(CONDITIONS)).iterator();
-      while (conditions.hasNext()) {
-        JsonNode condition = (JsonNode) conditions.next();
+      for (JsonNode condition : new ObjectMapper().readTree(options.get(CONDITIONS))) {
         extra.add(((JsonNode) (Object) condition.get(0)).asText());
         filters.add((JsonNode) (Object) condition.get(1));
       }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** A question to Python: if it names tasks, executors run them, and it is asked again with their results, until there is the answer. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public abstract class TaskLoop {
   /** The columns of a table of tasks: the result of each. */
   public static final StructType RESULT = new StructType().add("result", DataTypes.BinaryType, false);
@@ -39,9 +40,8 @@ public abstract class TaskLoop {
   /** The results of tasks, in order. */
   private static ArrayNode run(Table tasks) {
     LogicalPlan relation = DataSourceV2Relation$.MODULE$.create(tasks, (scala.Option) scala.Option.empty(), (scala.Option) scala.Option.empty());
-    Iterator rows = Dataset$.MODULE$.ofRows(Session.active(), relation).collectAsList().iterator();
     ArrayNode out = Json.array();
-    while (rows.hasNext()) out.add(Base64.getEncoder().encodeToString((byte[]) ((Row) rows.next()).get(0)));
+    for (Row row : Dataset$.MODULE$.ofRows(Session.active(), relation).collectAsList()) out.add(Base64.getEncoder().encodeToString((byte[]) row.get(0)));
     return out;
   }
 }

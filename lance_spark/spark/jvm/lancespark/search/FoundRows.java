@@ -33,6 +33,7 @@ import org.apache.spark.unsafe.Platform;
  * A Python process of the driver finds them (lance_spark.spark.read.search_reader). If there is much to compare, it names tasks, and gets
  * their results when it is asked again.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class FoundRows extends TaskLoop implements LocalScan, SupportsReportStatistics {
   /** Spark plans a query several times. This has the last rows for each PythonDataSourceV2. */
   private static final Map last = new WeakHashMap();

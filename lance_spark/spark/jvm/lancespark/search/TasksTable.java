@@ -9,6 +9,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table for the tasks of a search: a scan of it runs them. */
+@SuppressWarnings({"rawtypes", "unchecked", "deprecation"})
 class TasksTable implements Table, SupportsRead, ScanBuilder, Scan {
   private final Batch tasks;
   private final StructType schema;

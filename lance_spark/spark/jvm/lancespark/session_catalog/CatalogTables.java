@@ -2,7 +2,6 @@ package lancespark.session_catalog;
 
 import java.util.*;
 import lancespark.catalog.NamedTable;
-import lancespark.core.Features;
 import lancespark.core.HandOver;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
@@ -37,6 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The optimizer rule for statements that create tables of the session catalog, where Spark's plan says something else than what SessionTables must
  * get. Writes of lance rows to any place get their metrics here, too.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class CatalogTables extends Rule {
   static final String SETTING = "storage.";
   private static final String HIDDEN = SETTING + "secret.";
@@ -142,9 +142,7 @@ public class CatalogTables extends Rule {
     if (!isSession || !isLance((V2CreateTablePlan) plan) || !(spec instanceof TableSpec) || !((TableSpec) spec).options().isEmpty()) return plan;
     Object given = SparkInternals.argument((scala.Product) plan, "writeOptions");
     Map settings = new HashMap();
-    Iterator it = CollectionConverters.asJava((scala.collection.immutable.Map) given).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry option = (Map.Entry) it.next();
+    for (Map.Entry option : CollectionConverters.asJava((scala.collection.immutable.Map<?, ?>) given).entrySet()) {
       if (((String) option.getKey()).toLowerCase(Locale.ROOT).startsWith(SETTING)) settings.put(option.getKey(), option.getValue());
     }
     if (settings.isEmpty()) return plan;
@@ -184,12 +182,10 @@ public class CatalogTables extends Rule {
     return options == table.options() ? table : (TableSpec) SparkInternals.with(table, "options", options);
   }
 
-  static scala.collection.immutable.Map hidden(scala.collection.immutable.Map options) {
+  static scala.collection.immutable.Map<String, String> hidden(scala.collection.immutable.Map<String, String> options) {
     Map renamed = new HashMap();
     boolean changed = false;
-    Iterator it = CollectionConverters.asJava(options).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry entry = (Map.Entry) it.next();
+    for (Map.Entry entry : CollectionConverters.asJava(options).entrySet()) {
       String name = (String) entry.getKey(), small = name.toLowerCase(Locale.ROOT);
       boolean isSetting = small.startsWith(SETTING) && !small.startsWith(HIDDEN);
       changed = changed || isSetting;

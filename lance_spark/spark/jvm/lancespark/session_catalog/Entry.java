@@ -23,6 +23,7 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a table in the session catalog. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Entry {
   /** The entry that the statement declares. The table keeps its location unless the statement has one. */
   static CatalogTable of(CatalogTable old, StructType schema, Map properties) {
@@ -96,9 +97,7 @@ class Entry {
   /** The entry with the note that the table has had a version, which has the properties that are ours from then on: constraints and so on. */
   static CatalogTable written(CatalogTable entry) {
     Map properties = new HashMap();
-    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry property = (Map.Entry) it.next();
+    for (Map.Entry property : CollectionConverters.asJava(entry.properties()).entrySet()) {
       if (!((String) property.getKey()).startsWith("lance_spark.")) properties.put(property.getKey(), property.getValue());
     }
     properties.put(Names.WRITTEN, "true");

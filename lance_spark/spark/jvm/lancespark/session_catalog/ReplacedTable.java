@@ -22,6 +22,7 @@ import org.apache.spark.unsafe.Platform;
  *
  * The catalog entry and the table cannot change atomically. The entry changes just before the commit, and is restored if the commit fails.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "deprecation"})
 class ReplacedTable implements StagedTable, SupportsWrite {
   private final CatalogTable old, entry;
   private final boolean hasColumns, isMoved;

@@ -17,6 +17,7 @@ import org.apache.spark.unsafe.Platform;
  * The session catalog for a statement that replaces a lance table. Because it is a StagingTableCatalog, Spark replaces the table atomically
  * instead of dropping it first.
  */
+@SuppressWarnings({"rawtypes", "deprecation"})
 class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTableCatalog, ReplacesAtOnce {
   ReplacingCatalog(CatalogPlugin session) { setDelegateCatalog(session); }
 

@@ -5,6 +5,7 @@ import lancespark.core.Plugin;
 import org.apache.spark.sql.catalyst.rules.Rule;
 
 /** Opens lance tables of the session catalog as those of catalogs of lance tables. */
+@SuppressWarnings("rawtypes")
 public class SessionCatalogPlugin extends Plugin {
   public SessionCatalogPlugin() {}
 

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table of the session catalog. Its commits are noted in its entry there. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class SessionTable extends NamedTable {
   private final Identifier id;
   private final CatalogTable entry;

@@ -31,6 +31,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's session catalog, whose lance tables are those of a NamespaceCatalog: they are loaded and altered by the same requests, at the places that
  * their entries name. The entries stay Spark's. Tables of other formats are Spark's alone.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class SessionTables extends DelegatingCatalogExtension {
   /** A format that has defaults of columns: Spark asks for one, and takes only those that it knows, where columns are in a new place. */
   private static final String TAKES_DEFAULTS = "parquet";

@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.Platform;
  * Puts SessionTables into sessions. A session that is made of another has the rules of its extensions and no SessionTables yet: so a rule puts it
  * there, which runs before Spark looks up the tables of the first statement.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class TablesOfSessions extends Rule implements Addition {
   public String ruleName() { return "lance_spark.TablesOfSessions"; }
 

@@ -7,6 +7,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
+@SuppressWarnings("rawtypes")
 public class MetadataColumns {
   private static final MetadataColumn[] ALL = {
     new LanceColumn(Names.ROW_ID, DataTypes.LongType, false, "the row's id"),
@@ -14,8 +15,8 @@ public class MetadataColumns {
     new LanceColumn("_fragid", DataTypes.IntegerType, false, "the fragment"),
     new LanceColumn("_row_created_at_version", DataTypes.LongType, true, "the version that inserted the row"),
     new LanceColumn("_row_last_updated_at_version", DataTypes.LongType, true, "the last version that changed the row"),
-    new LanceColumn("_metadata", StructType.fromDDL("file_path STRING NOT NULL, file_name STRING NOT NULL, row_index BIGINT NOT NULL"), false,
-        "the row's data file, and its place in it"),
+    new LanceColumn("_metadata", StructType.fromDDL("file_path STRING NOT NULL, file_name STRING NOT NULL, row_index BIGINT NOT NULL, "
+        + "row_id BIGINT, row_commit_version BIGINT"), false, "the row's data file, its place in it, its id, and the last version that changed it"),
   };
 
   /** The column that an option of reads adds to those of a path; null for other options. */

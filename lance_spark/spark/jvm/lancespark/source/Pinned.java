@@ -5,6 +5,7 @@ import lancespark.protocol.Message;
 import lancespark.protocol.Protocol;
 
 /** The header of a pickled source: what it has pinned. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 final class Pinned {
   /** The pinned version; 0 if there is no table yet. */
   final long version;

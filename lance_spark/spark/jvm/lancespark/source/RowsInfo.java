@@ -6,6 +6,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's description of a write. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class RowsInfo implements LogicalWriteInfo {
   private final CaseInsensitiveStringMap options;
   private final StructType schema;

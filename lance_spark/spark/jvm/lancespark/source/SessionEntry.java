@@ -22,6 +22,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class SessionEntry {
   /** Properties of an entry that are not those of its table: our note, the time that a Hive metastore notes, and what Spark has in other places, too. */
   private static final List NOT_OF_TABLE = Arrays.asList(new String[] { Names.WRITTEN, "transient_lastDdlTime", TableCatalog.PROP_LOCATION,
@@ -62,9 +63,7 @@ public class SessionEntry {
 
   public static Map options(CatalogTable entry) {
     Map options = new HashMap();
-    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry property = (Map.Entry) it.next();
+    for (Map.Entry property : CollectionConverters.asJava(entry.properties()).entrySet()) {
       if (isOfTable((String) property.getKey(), entry)) options.put(Names.TABLE_PROPERTY + property.getKey(), property.getValue());
     }
     if (!entry.comment().isEmpty()) options.put(Names.TABLE_PROPERTY + TableCatalog.PROP_COMMENT, entry.comment().get());

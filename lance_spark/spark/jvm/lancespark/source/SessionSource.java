@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
  * To register or find a source, Spark first starts a Python process that imports each installed package with a source. This class looks only
  * at what is registered. Where this Spark keeps it elsewhere, nothing is found here, and Spark's own way is taken.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class SessionSource {
   private static final String NAME = "lance";
 
@@ -24,12 +25,18 @@ public class SessionSource {
   /** Registers the source and starts the process that answers its requests. False if only Spark itself can register it. */
   public boolean register(SparkSession session, PythonFunction function) {
     Map registered = registered(session);
-    if (registered == null) return false;
+    if (registered == null || refusesCopies(session)) return false;
     UserDefinedPythonDataSource source = new UserDefinedPythonDataSource(function);
     registered.put(NAME, source);
     Answers.start(source);
     return true;
   }
+
+  /**
+   * True if Spark cannot copy a session, as for cached tables and streams, that has registered a source which Spark finds by itself, too: 4.0
+   * takes it for a second one.
+   */
+  private static boolean refusesCopies(SparkSession session) { return session.version().startsWith("4.0."); }
 
   /** The source of a session; null if it has registered none. */
   static UserDefinedPythonDataSource of(SparkSession session) {

@@ -1,7 +1,6 @@
 package lancespark.source;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
 import lancespark.protocol.Json;
@@ -18,6 +17,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The pickled data source of one table with its options, and its scans. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class Source {
   public final PythonTable table;
   public final CaseInsensitiveStringMap options;

@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Values of columns, which a query finds with the addresses of their rows: ADD COLUMNS a FROM view. See lance_spark.spark.write.columns. */
+@SuppressWarnings("unchecked")
 class ColumnValues implements WriteBuilder {
   private final Write write;
 

@@ -12,6 +12,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.SparkSession;
 
 /** COPY INTO: Spark lists the files and inserts their rows. Which ones the table has already is known in Python, see lance_spark.spark.catalog.copy_into. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class FileCopy {
   private static final int TRIES = 20;
   private final SparkSession session = Session.active();
@@ -52,8 +53,7 @@ class FileCopy {
     DataFrameReader reader = (DataFrameReader) session.read().format("binaryFile").option("recursiveFileLookup", "true");
     Dataset found = (Dataset) reader.load((String[]) paths.toArray(new String[paths.size()])).select("path", new String[0]);
     List all = new ArrayList();
-    Iterator rows = ((Dataset) found).collectAsList().iterator();
-    while (rows.hasNext()) all.add(((Row) rows.next()).getString(0));
+    for (Row row : ((Dataset<Row>) found).collectAsList()) all.add(row.getString(0));
     Collections.sort(all);
     return Json.names((String[]) all.toArray(new String[all.size()]));
   }

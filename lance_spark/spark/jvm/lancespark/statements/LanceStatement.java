@@ -42,6 +42,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A statement of a lance table that Spark does not know, such as OPTIMIZE, before it is analysed. Only then it is known whose table it is: the
  * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static final String[] FIGURES = { "num_affected_rows" };
   private static final String[] FIGURES_OF_MERGE = { "num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows" };
@@ -85,6 +86,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     try {
       if (statement.isOfTransaction) return ofTransaction();
       if (statement.isNoTable) return ofOthers();
+      if (!statement.made.isEmpty() && Place.isFileOfOthers(statement.name)) return refused();
       if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
       if (place == null) return handedOver(given);
@@ -215,9 +217,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static boolean isOfLanceTable(LogicalPlan command) {
     Object target = command.productArity() == 0 ? null : command.productElement(0);
     if (!(target instanceof LogicalPlan)) return false;
-    Iterator leaves = CollectionConverters.asJava(((LogicalPlan) target).collectLeaves()).iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
+    for (Object leaf : CollectionConverters.asJava(((LogicalPlan) target).collectLeaves())) {
       if (leaf instanceof DataSourceV2Relation && LanceTable.scanned(((DataSourceV2Relation) leaf).table()) != null) return true;
     }
     return false;

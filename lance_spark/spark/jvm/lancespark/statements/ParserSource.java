@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
  * The source of the parser that StatementParser puts in front of another: each method of ParserInterface, handed over to the other parser,
  * after those that parse a plan have asked LanceStatement.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class ParserSource {
   /** The class that a session compiles. A class loader would find one of `beforehand` in place of another class of its name. */
   static final String IN_SESSION = "SessionStatementParser";
@@ -19,6 +20,7 @@ public class ParserSource {
   /** The methods that came to ParserInterface with a version of Spark, the newest version first. */
   private static final String[][] CAME = { { "4.3", "parseTemporalTableIdentifier", "splitStatements" }, { "4.1", "parsePlanWithParameters" } };
   private static final String PARSER = ParserInterface.class.getName(), TEXT = "java.lang.String";
+  private static final String RAW_TYPES = "@SuppressWarnings(\"rawtypes\")\n";
 
   private ParserSource() {}
 
@@ -62,7 +64,8 @@ public class ParserSource {
   static String text(String name) { return text(name, methods()); }
 
   private static String text(String name, List methods) {
-    StringBuilder text = new StringBuilder("package lancespark.statements;\n\npublic class " + name + " implements " + PARSER + " {\n");
+    StringBuilder text = new StringBuilder("package lancespark.statements;\n\n");
+    text.append(RAW_TYPES + "public class " + name + " implements " + PARSER + " {\n");
     text.append("  public static final String METHODS = \"" + signatures(methods) + "\";\n");
     text.append("  private final " + PARSER + " next;\n\n  public " + name + "(" + PARSER + " next) { this.next = next; }\n");
     for (int i = 0; i < methods.size(); i++) text.append("\n" + method((Method) methods.get(i)));
@@ -70,7 +73,8 @@ public class ParserSource {
   }
 
   private static String parserInterface(List methods) {
-    StringBuilder text = new StringBuilder("package " + ParserInterface.class.getPackage().getName() + ";\n\npublic interface ParserInterface extends DataTypeParserInterface {\n");
+    StringBuilder text = new StringBuilder("package " + ParserInterface.class.getPackage().getName() + ";\n\n");
+    text.append(RAW_TYPES + "public interface ParserInterface extends DataTypeParserInterface {\n");
     for (int i = 0; i < methods.size(); i++) text.append("  " + head((Method) methods.get(i)) + ";\n");
     return text.append("}\n").toString();
   }

@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Where a lance table is: the catalog that reaches it, and what the requests of its procedures say of the table. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Place {
   final NamespaceCatalog catalog;
   final ObjectNode json = Json.object();
@@ -64,13 +65,21 @@ class Place {
     return place;
   }
 
-  /** Whether a name is one in a catalog of lance tables. That of a temporary view is in none. */
+  /** Whether a name is one in a catalog of lance tables; no name: whether that is the current catalog. A temporary view is in none. */
   static boolean isInLanceCatalog(List names) {
+    if (names.isEmpty()) return SessionCatalogs.active().currentCatalog() instanceof OfLanceTables;
     if (Session.active().sessionState().catalog().isTempView(CollectionConverters.asScala(names).toSeq())) return false;
     SessionCatalogs manager = SessionCatalogs.active();
     boolean isNamed = manager.isCatalogRegistered((String) names.get(0));
     CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
     return catalog instanceof OfLanceTables;
+  }
+
+  /** Whether names are a format of Spark's and a path, such as parquet.`/path`. */
+  static boolean isFileOfOthers(List names) {
+    String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
+    boolean isFile = names.size() == 2 && last.indexOf('/') >= 0 && !first.equalsIgnoreCase(Names.FORMAT);
+    return isFile && !SessionCatalogs.active().isCatalogRegistered(first);
   }
 
   /** The table as the target of a write. */

@@ -16,6 +16,7 @@ import org.codehaus.janino.SimpleCompiler;
  * are compiled beforehand, and Janino compiles one for others, and where the sources are compiled in the session. A proxy would not do: it wraps errors that a method does
  * not declare.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class StatementParser implements scala.Function2, BeforeRules {
   private static final String PACKAGE = "lancespark.statements.";
   private static Class type = null;

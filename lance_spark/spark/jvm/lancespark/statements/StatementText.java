@@ -10,6 +10,7 @@ import lancespark.protocol.Names;
  * The text of a statement, divided into tokens as far as they are asked for. The first word decides about most statements, so that others cost
  * next to nothing.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class StatementText {
   private static final String[][] SENTENCES = new String[Sentences.ALL.length][];
   private static final Set FIRST = new HashSet();
@@ -62,8 +63,9 @@ class StatementText {
     int at = 0;
     for (int i = 0; i < sentence.length; i++) {
       String part = sentence[i];
-      isNoTable = isNoTable || part.equals("<n>");
-      if (part.equals("<t>") || part.equals("<n>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
+      isNoTable = isNoTable || part.equals("<n>") || part.equals("<none>");
+      if (part.equals("<none>")) at = afterNothing(at);
+      else if (part.equals("<t>") || part.equals("<n>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
       else if (part.equals("<x>")) at = afterName(at, made);
       else if (part.equals("<c>")) at = afterCatalog(at);
       else if (part.equals("<i>")) at = afterIndex(at);
@@ -76,21 +78,27 @@ class StatementText {
   }
 
   private int afterTable(int at, boolean mayBePath) {
-    head.clear();
-    for (int i = 0; i < at; i++) head.add(token(i).upper());
-    start = at;
+    afterNothing(at);
     rest = afterName(at, name);
     if (rest == NONE && mayBePath) rest = afterPath(at);
     return rest;
   }
 
   private int afterCatalog(int at) {
-    head.clear();
-    name.clear();
-    for (int i = 0; i < at; i++) head.add(token(i).upper());
+    afterNothing(at);
     isOfTransaction = true;
     rest = word(at).equals("IN") ? afterName(at + 1, name) : at;
     return rest != NONE && token(rest) == null ? rest : NONE;
+  }
+
+  /** Reads the words before a name, or before what comes instead of one. */
+  private int afterNothing(int at) {
+    head.clear();
+    name.clear();
+    for (int i = 0; i < at; i++) head.add(token(i).upper());
+    start = at;
+    rest = at;
+    return at;
   }
 
   /** Reads a name into its parts. */
@@ -146,7 +154,7 @@ class StatementText {
 
   /** The statement, for lance_spark.spark.catalog.statements: words before the name of the table, and tokens after it. */
   ObjectNode json() {
-    ObjectNode json = Json.object().put("text", text).put("name", text.substring(token(start).start, token(rest - 1).end));
+    ObjectNode json = Json.object().put("text", text).put("name", start == rest ? "" : text.substring(token(start).start, token(rest - 1).end));
     json.set("head", Json.names((String[]) head.toArray(new String[head.size()])));
     if (!index.isEmpty()) json.put("index", index);
     ArrayNode all = json.putArray("tokens");

@@ -39,6 +39,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's table of a Python source, with push-down, metadata columns and row-level commands. */
+@SuppressWarnings({"rawtypes", "unchecked", "deprecation"})
 public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
   /** The options of a reader that select a version. Spark itself loads a table by versionAsOf and timestampAsOf. */
   private static final String[] VERSIONS = Names.VERSION_OPTIONS.split(" ");

@@ -9,6 +9,7 @@ import lancespark.protocol.Json;
 import org.apache.spark.sql.SparkSession;
 
 /** The last row-level command of each session. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class LastChange {
   private static final Map last = Collections.synchronizedMap(new WeakHashMap());
 

@@ -18,6 +18,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A write that may replace all rows, or those that fulfil conditions. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private final LanceTable table;
   private final LogicalWriteInfo info;

@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The write of a row-level command: Spark's write to a Python source, which gets the command with the options. It stays on the driver. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class RowLevelWrite implements Write {
   final LanceTable table;
   final Map options;

@@ -4,6 +4,7 @@ import java.util.*;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 
 /** A lance table as the target of delta rows, whose columns are not its own. It equals the table, so that Spark refreshes cached queries. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class TakingAnyRows extends LanceTable {
   public TakingAnyRows(LanceTable table) { super(table); }
 

@@ -16,6 +16,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Finds the lance table that a plan, such as that of a name or a view, has all rows and columns of. */
+@SuppressWarnings({"rawtypes", "cast"})
 public class WholeTable {
   /** The function with which Spark pads the values of CHAR columns, in a projection of all columns. */
   private static final String PADDING = "readSidePadding";

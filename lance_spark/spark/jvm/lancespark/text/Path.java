@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.types.*;
 
 /** A column, or a field in a column of structs. */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class Path {
   final ExprId root;
   final List names;

@@ -11,6 +11,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A call of a text function on one column. In a plan it is a function of the column, until TextColumns replaces it. Spark cannot evaluate it: only
  * the table has the index, and knows how texts are split into words.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "serial"})
 public class TextCall implements scala.Function1, Serializable {
   private static final String PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789 _-=,";
   final String function;

@@ -29,6 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The column is a value like others: whatever Spark's optimizer does with the condition, it remains that of the row and of its table. Spark gives
  * the column to the scan as a condition where it can, and then does not read it. It is in the plan between the table and the call only.
  */
+@SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public class TextColumns extends Walk {
   /** Nodes that return the columns of their children, maybe beside others. */
   private static final Set PASSING = new HashSet(Arrays.asList(new String[] { "Filter", "SubqueryAlias", "View", "Join", "Sort", "GlobalLimit",
@@ -47,10 +48,9 @@ public class TextColumns extends Walk {
       define((WithCTE) plan, true);
       return defined((WithCTE) plan, in(((WithCTE) plan).plan()));
     }
-    List children = new ArrayList(), before = CollectionConverters.asJava(plan.children());
-    for (int i = 0; i < before.size(); i++) children.add(in((LogicalPlan) before.get(i)));
-    LogicalPlan node = children.equals(before) ? plan : (LogicalPlan) plan.withNewChildren(seq(children));
-    return changed(node);
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) children.add(in(child));
+    return changed(over(plan, children));
   }
 
   public LogicalPlan changed(LogicalPlan node) throws Exception {
@@ -68,9 +68,7 @@ public class TextColumns extends Walk {
 
   /** Remembers the common table expressions of a plan. */
   private void define(WithCTE plan, boolean replaces) throws Exception {
-    Iterator it = CollectionConverters.asJava(plan.cteDefs()).iterator();
-    while (it.hasNext()) {
-      CTERelationDef definition = (CTERelationDef) it.next();
+    for (CTERelationDef definition : CollectionConverters.asJava(plan.cteDefs())) {
       definitions.put(Long.valueOf(definition.id()), replaces ? in(definition.child()) : definition.child());
     }
   }
@@ -78,9 +76,7 @@ public class TextColumns extends Walk {
   /** The plan with the common table expressions as they are now. */
   private LogicalPlan defined(WithCTE plan, LogicalPlan inner) {
     List all = new ArrayList();
-    Iterator it = CollectionConverters.asJava(plan.cteDefs()).iterator();
-    while (it.hasNext()) {
-      CTERelationDef definition = (CTERelationDef) it.next();
+    for (CTERelationDef definition : CollectionConverters.asJava(plan.cteDefs())) {
       all.add(SparkInternals.with(definition, "child", definitions.get(Long.valueOf(definition.id()))));
     }
     return (LogicalPlan) SparkInternals.with(SparkInternals.with(plan, "plan", inner), "cteDefs", seq(all));
@@ -135,9 +131,7 @@ public class TextColumns extends Walk {
 
   /** The column with this id in the output of a plan; null if there is none. */
   private static Attribute attribute(LogicalPlan plan, ExprId id) {
-    Iterator it = CollectionConverters.asJava(plan.output()).iterator();
-    while (it.hasNext()) {
-      Attribute attribute = (Attribute) it.next();
+    for (Attribute attribute : CollectionConverters.asJava(plan.output())) {
       if (attribute.exprId().equals(id)) return attribute;
     }
     return null;
@@ -199,10 +193,8 @@ public class TextColumns extends Walk {
     }
 
     /** The path below a list of expressions of the one with the id. */
-    private Path below(LogicalPlan plan, scala.collection.immutable.Seq expressions, Path path) {
-      Iterator it = CollectionConverters.asJava(expressions).iterator();
-      while (it.hasNext()) {
-        NamedExpression e = (NamedExpression) it.next();
+    private Path below(LogicalPlan plan, scala.collection.immutable.Seq<NamedExpression> expressions, Path path) {
+      for (NamedExpression e : CollectionConverters.asJava(expressions)) {
         Path below = e.exprId().equals(path.root) ? Path.of((Expression) e) : null;
         if (below != null) return new Path(below.root, joined(below.names, path.names));
       }

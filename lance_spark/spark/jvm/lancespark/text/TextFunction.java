@@ -17,6 +17,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The functions of full-text search: whether the words of a column satisfy a query. A call becomes one TextCall for each of its columns, which
  * TextColumns replaces. What the arguments mean is known in Python, see lance_spark.predicate.text_match.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class TextFunction implements scala.Function1, Addition {
   private static final String[] NAMES = { Names.MATCH, Names.MATCH_PHRASE, "lance_multi_match" };
   private static final String[] USAGES = { "lance_match(column, words [, options])", "lance_match_phrase(column, words [, slop])",
@@ -71,8 +72,7 @@ public class TextFunction implements scala.Function1, Addition {
   public void addTo(SparkSession session) {
     FunctionRegistry registry = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().functionRegistry();
     Set there = new HashSet();
-    Iterator it = CollectionConverters.asJava(registry.listFunction()).iterator();
-    while (it.hasNext()) there.add(((FunctionIdentifier) it.next()).funcName());
+    for (FunctionIdentifier known : CollectionConverters.asJava(registry.listFunction())) there.add(known.funcName());
     for (int i = 0; i < NAMES.length; i++) {
       if (!there.contains(NAMES[i])) registry.createOrReplaceTempFunction(NAMES[i], new TextFunction(i), "built-in");
     }

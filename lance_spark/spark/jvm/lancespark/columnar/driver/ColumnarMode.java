@@ -28,6 +28,7 @@ import org.apache.spark.sql.types.StructType;
  * The driver decides, once for each scan, because Spark plans the scan's parent accordingly. Executors need the classes of the package columnar:
  * in local mode they find them through the driver's class loader, in a cluster they get them as a jar.
  */
+@SuppressWarnings({"rawtypes", "unchecked"})
 public class ColumnarMode extends HandOver {
   static final String SETTING = "spark.lance.columnar";
   private static final String ROOT = "lancespark/";

@@ -4,6 +4,7 @@ import lancespark.core.HandOver;
 import lancespark.core.Plugin;
 
 /** Hands over columns instead of rows, and has metrics. */
+@SuppressWarnings("rawtypes")
 public class ColumnarPlugin extends Plugin {
   public ColumnarPlugin() {}
 

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /** The metrics of lance scans and writes that Spark's UI shows. */
+@SuppressWarnings({"rawtypes", "unchecked"})
 class Metrics {
   private static final String SKIPPED = "lanceSkipped";
   /** In the order of the message Written. */

@@ -100,6 +100,19 @@ class ShardStates:
 
         return self._changed(epoch, changed, lambda state: state.current_generation > generation)
 
+    def forget(self, last: int) -> None:
+        """Leave out the SSTables up to the generation `last`. The writer of the shard goes on."""
+        for _ in range(_TRIES):
+            now = self._latest()
+            if now is None or all(table.generation > last for table in now.sstables):
+                return
+            new = _copied(now)
+            del new.sstables[:]
+            new.sstables.extend(table for table in now.sstables if table.generation > last)
+            if self._put_next(new):
+                return
+        raise StorageError(f"{self}: the state of the shard could not be written in {_TRIES} tries")
+
     def check_not_fenced(self, epoch: int) -> None:
         """Raise WriterFencedError if a writer with a newer epoch has claimed the shard."""
         now = self._latest()
