@@ -132,7 +132,13 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       ((NamespaceCatalog) catalog).transaction((String) statement.head.get(0));
       return result(new StructType(), Json.array());
     }
-    if (name.isEmpty() && !(next instanceof SparkSqlParser)) return handedOver(given);
+    if (name.isEmpty()) {
+      try {
+        return handedOver(given);
+      } catch (Throwable t) {
+        if (!(t instanceof ParseException)) throw t;
+      }
+    }
     throw new UnsupportedOperationException(String.join(" ", statement.head) + ": the catalog " + catalog.name() + " has no transactions; name one of "
         + "lance_spark.catalog with a root (" + String.join(" ", statement.head) + " IN lance), or make it the current one (USE lance)");
   }
