@@ -73,7 +73,8 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
       return;
     }
     try {
-      python.ask(verb.equals("COMMIT") ? "commit_transaction" : "roll_back_transaction", Json.object(), root);
+      if (verb.equals("COMMIT")) python.ask("commit_transaction", Json.object(), root);
+      else python.ask("roll_back_transaction", Json.object(), root);
     } finally {
       enter(null);
     }
