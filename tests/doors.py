@@ -879,6 +879,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             "PartitionedTruncation",
             "lance_spark.create_partitioned_namespace",
             "lance_spark.maintain",
+            "lance_spark.transaction",
             "Truncation",
         }
     ),
