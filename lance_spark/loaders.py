@@ -281,7 +281,9 @@ class Batches:
             try:
                 rows = reader.take(self._numbers(np.concatenate(batches)))
             except LanceError as e:
-                raise self._cleaned_up(e) or e from e
+                if (removed := self._cleaned_up(e)) is not None:
+                    raise removed from e
+                raise
             yield _Group(rows, [len(batch) for batch in batches])
             steps = steps[together:]
             together = self._together(start + steps.start * self.share.step_rows, steps.step, rows.nbytes / max(len(rows), 1))
