@@ -338,6 +338,20 @@ class Batches:
             "window_blocks": self._order.window_blocks,
         }
 
+    def follow(self, version: int, block_rows: int, window_blocks: int) -> None:
+        """Read this version in this order from now on: in a worker that persists, what the process of the loop reads by now."""
+        self._check_out(version)
+        self._order = replace(self._order, block_rows=block_rows, window_blocks=window_blocks)
+
+    def _check_out(self, version: int) -> None:
+        if version == self._dataset.version:
+            return
+        try:
+            self._dataset = self._dataset.checkout_version(version)
+        except VersionNotFoundError as e:
+            raise VersionNotFoundError(f"the state is of a version that a cleanup has removed: {e}. {_KEEP}") from e
+        self._find_rows()
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on after the samples of a state, in the version that it was taken of.
 
@@ -351,12 +365,7 @@ class Batches:
         for name in ("shuffle", "seed", *given):
             if state[name] != own[name]:
                 raise InvalidOptionError(f"the state was taken with {name}={state[name]!r}, not {own[name]!r}")
-        if state["version"] != own["version"]:
-            try:
-                self._dataset = self._dataset.checkout_version(state["version"])
-            except VersionNotFoundError as e:
-                raise VersionNotFoundError(f"the state is of a version that a cleanup has removed: {e}. {_KEEP}") from e
-            self._find_rows()
+        self._check_out(state["version"])
         if state["rows"] != self.rows:
             raise InvalidOptionError(
                 f"the state was taken of {state['rows']} samples, but there are {self.rows}; pass the same filter and table"
