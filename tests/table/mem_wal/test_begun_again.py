@@ -42,7 +42,7 @@ def overwritten(uri: str) -> None:
     """Begin a table with the rows of this one, and a log, in one commit."""
     snapshot = Dataset.open(uri).snapshot
     manifest = snapshot.manifest
-    operation = Overwrite(manifest.fragments[:1], manifest.schema, {PROPERTY: "true"})
+    operation = Overwrite(tuple(manifest.fragments[:1]), manifest.schema, {PROPERTY: "true"})
     commit(snapshot.store, Transaction(snapshot.version, operation), base=snapshot)
 
 
