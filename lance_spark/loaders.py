@@ -281,7 +281,9 @@ class Batches:
             try:
                 rows = reader.take(self._numbers(np.concatenate(batches)))
             except LanceError as e:
-                raise self._cleaned_up(e) or e from e
+                if (removed := self._cleaned_up(e)) is not None:
+                    raise removed from e
+                raise
             yield _Group(rows, [len(batch) for batch in batches])
             steps = steps[together:]
             together = self._together(start + steps.start * self.share.step_rows, steps.step, rows.nbytes / max(len(rows), 1))
@@ -336,6 +338,20 @@ class Batches:
             "window_blocks": self._order.window_blocks,
         }
 
+    def follow(self, version: int, block_rows: int, window_blocks: int) -> None:
+        """Read this version in this order from now on: in a worker that persists, what the process of the loop reads by now."""
+        self._check_out(version)
+        self._order = replace(self._order, block_rows=block_rows, window_blocks=window_blocks)
+
+    def _check_out(self, version: int) -> None:
+        if version == self._dataset.version:
+            return
+        try:
+            self._dataset = self._dataset.checkout_version(version)
+        except VersionNotFoundError as e:
+            raise VersionNotFoundError(f"the state is of a version that a cleanup has removed: {e}. {_KEEP}") from e
+        self._find_rows()
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on after the samples of a state, in the version that it was taken of.
 
@@ -349,12 +365,7 @@ class Batches:
         for name in ("shuffle", "seed", *given):
             if state[name] != own[name]:
                 raise InvalidOptionError(f"the state was taken with {name}={state[name]!r}, not {own[name]!r}")
-        if state["version"] != own["version"]:
-            try:
-                self._dataset = self._dataset.checkout_version(state["version"])
-            except VersionNotFoundError as e:
-                raise VersionNotFoundError(f"the state is of a version that a cleanup has removed: {e}. {_KEEP}") from e
-            self._find_rows()
+        self._check_out(state["version"])
         if state["rows"] != self.rows:
             raise InvalidOptionError(
                 f"the state was taken of {state['rows']} samples, but there are {self.rows}; pass the same filter and table"

@@ -19,7 +19,7 @@ from lance_spark.errors import InvalidOperationError, SchemaMismatchError
 from lance_spark.loaders import Batches
 from lance_spark.predicate import Filter
 
-_EPOCH, _START, _IS_COUNTED, _WAS_READ_UNCOUNTED = range(4)
+_EPOCH, _START, _IS_COUNTED, _WAS_READ_UNCOUNTED, _VERSION, _BLOCK_ROWS, _WINDOW_BLOCKS = range(7)
 """The places in the memory that a dataset shares with its workers."""
 
 
@@ -120,7 +120,8 @@ class LanceDataset(IterableDataset[Any]):  # type: ignore[misc]
         )
         self._transform = transform
         # Workers that persist do not see attributes that change later.
-        self._shared = torch.zeros(4, dtype=torch.int64).share_memory_()
+        self._shared = torch.zeros(7, dtype=torch.int64).share_memory_()
+        self._share_place(0, is_counted=False)
 
     def __repr__(self) -> str:
         return f"LanceDataset({self.batches!r})"
@@ -140,7 +141,8 @@ class LanceDataset(IterableDataset[Any]):  # type: ignore[misc]
             return
         if not self._shared[_IS_COUNTED]:
             self._shared[_WAS_READ_UNCOUNTED] = 1
-        epoch, start = int(self._shared[_EPOCH]), int(self._shared[_START])
+        epoch, start, version, block_rows, window_blocks = self._shared[[_EPOCH, _START, _VERSION, _BLOCK_ROWS, _WINDOW_BLOCKS]].tolist()
+        self.batches.follow(version, block_rows, window_blocks)
         for rows in self.batches.read(epoch, start, worker.id, worker.num_workers):
             yield self._transform(rows)
 
@@ -154,7 +156,11 @@ class LanceDataset(IterableDataset[Any]):  # type: ignore[misc]
         self._share_place(0, is_counted=False)
 
     def _share_place(self, start: int, is_counted: bool) -> None:
+        state = self.batches.state_dict()
         self._shared[_EPOCH] = self.batches.epoch
+        self._shared[_VERSION] = state["version"]
+        self._shared[_BLOCK_ROWS] = state["block_rows"]
+        self._shared[_WINDOW_BLOCKS] = state["window_blocks"]
         self._shared[_START] = start
         self._shared[_IS_COUNTED] = int(is_counted)
         self._shared[_WAS_READ_UNCOUNTED] = 0

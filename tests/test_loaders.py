@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark import Dataset, loaders
-from lance_spark.errors import InvalidOptionError, SchemaMismatchError, VersionNotFoundError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, SchemaMismatchError, VersionNotFoundError
 from lance_spark.loaders import Batches, Order
 
 ROWS = 200
@@ -181,6 +181,17 @@ def test_an_epoch_whose_version_is_cleaned_up_ends_with_an_error_that_says_so(
     assert all(batch.num_rows == 10 for batch in found)
     with pytest.raises(VersionNotFoundError, match=r"removed.*has no version 1; existing versions: 2.*dataset\.tags\.create"):
         Batches(tmp_path / "t", ["data"], shuffle=True).load_state_dict(state)
+
+
+def test_an_error_of_a_file_that_is_gone_names_the_file(tmp_path: Path) -> None:
+    """The version is still there, so that it is the error of the file, which is not its own cause."""
+    Dataset.write(tmp_path / "t", pa.table({"id": range(100)}))
+    epoch = iter(Batches(tmp_path / "t", batch_size=10))
+    [file] = (tmp_path / "t" / "data").iterdir()
+    file.unlink()
+    with pytest.raises(CorruptFileError, match=file.name) as raised:
+        next(epoch)
+    assert raised.value.__cause__ is not raised.value
 
 
 def test_a_script_may_end_in_the_middle_of_an_epoch(table: Dataset) -> None:

@@ -127,6 +127,20 @@ def test_workers_that_persist_know_the_epoch(table: Dataset) -> None:
     assert sorted(left + samples(loader)) == list(range(ROWS))
 
 
+def test_workers_that_persist_go_on_in_the_version_of_a_state(tmp_path: Path) -> None:
+    """The rows of the later version are larger, so that its blocks are smaller."""
+    Dataset.write(tmp_path / "t", pa.table({"id": range(ROWS), "data": [""] * ROWS}))
+    loader = LanceDataset(tmp_path / "t", ["id"], batch_size=10, shuffle=True).loader()
+    left = samples(islice(loader, 3))
+    state = loader.state_dict()
+    large = pa.table({"id": range(1000, 1000 + ROWS), "data": [str(i) * 10_000 for i in range(ROWS)]})
+    Dataset.write(tmp_path / "t", large, mode="overwrite")
+    loader = LanceDataset(tmp_path / "t", ["id"], batch_size=10, shuffle=True).loader(num_workers=2, persistent_workers=True)
+    assert sorted(samples(loader)) == large["id"].to_pylist()
+    loader.load_state_dict(state)
+    assert sorted(left + samples(loader)) == list(range(ROWS))
+
+
 def test_ranks_have_each_row_once(table: Dataset) -> None:
     ranks = [LanceDataset(table, ["id"], batch_size=16, shuffle=True, rank=rank, world_size=3) for rank in range(3)]
     assert sorted(chain(*map(samples, ranks))) == list(range(ROWS))

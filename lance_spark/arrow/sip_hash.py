@@ -13,12 +13,13 @@ _FINAL_ROUNDS = 3
 
 
 def sip_hashes(values: pa.Array) -> np.ndarray:
-    """The hash (uint64) of each of these bytes, which are not null. Its time grows with the longest of them."""
+    """The hash (uint64) of each of these bytes, which are not null."""
     data, offsets = bytes_of(values)
     starts, sizes = offsets[:-1], np.diff(offsets)
     state = [np.full(len(sizes), word) for word in _START]
+    longer = np.arange(len(sizes))
     for number in range(int(sizes.max(initial=0)) // _WORD):
-        longer = np.flatnonzero(sizes >= (number + 1) * _WORD)
+        longer = longer[sizes[longer] >= (number + 1) * _WORD]  # of many short values and a long one, only this is looked at
         _absorb(state, longer, _words(data, starts[longer] + number * _WORD, np.full(len(longer), _WORD)))
     whole = sizes // _WORD * _WORD
     last = _words(data, starts + whole, sizes - whole) | (sizes.astype(np.uint64) & np.uint64(0xFF)) << np.uint64(56)

@@ -13,6 +13,7 @@ import os
 import posixpath
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -86,9 +87,14 @@ class HadoopFiles:
         return _entry(posixpath.basename(path), about)
 
     def walk(self, folder: str) -> list[Entry]:
-        inside = folder.rstrip("/") + "/"
-        found = self._listed(folder, recursive=True)
-        return [_entry(about.path.removeprefix(inside), about) for about in found if not about.isdir]
+        # The client's own walk ends where a folder is removed meanwhile.
+        entries, below = [], [""]
+        while below:
+            inside = below.pop()
+            files, folders = self.contents(posixpath.join(folder, inside))
+            entries += [replace(entry, name=inside + entry.name) for entry in files]
+            below += [f"{inside}{name}/" for name in folders]
+        return entries
 
     def list(self, folder: str) -> list[Entry]:
         return self.contents(folder)[0]
@@ -101,11 +107,11 @@ class HadoopFiles:
         files = [_entry(posixpath.basename(about.path), about) for about in found if not about.isdir]
         return files, [posixpath.basename(about.path) for about in found if about.isdir]
 
-    def _listed(self, folder: str, recursive: bool = False) -> Sequence[FileStatus]:
+    def _listed(self, folder: str) -> Sequence[FileStatus]:
         """What is in a folder, nothing if it does not exist. A file in its place is listed as itself."""
         with _answers():
             try:
-                found = list(self._client.list_status(folder.rstrip("/") or "/", recursive))
+                found = list(self._client.list_status(folder.rstrip("/") or "/"))
             except FileNotFoundError:
                 return []
         return [about for about in found if about.path != folder.rstrip("/")]

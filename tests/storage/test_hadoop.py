@@ -91,6 +91,22 @@ def test_what_the_cluster_refuses_names_the_file(hadoop_cluster: str, monkeypatc
         Store(f"{hadoop_cluster}/x").read("y")
 
 
+def test_a_folder_that_is_removed_meanwhile_hides_no_other_files(hadoop_cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(f"{hadoop_cluster}/x")
+    for path in ("a/1", "b/c/2", "3"):
+        store.put(path, b"")
+    listed = Cluster.list_status
+
+    def removed(self: Cluster, path: str, recursive: bool = False) -> Any:
+        if path.endswith("/a"):
+            raise FileNotFoundError(path)
+        return listed(self, path, recursive)
+
+    assert [entry.name for entry in store.walk("")] == ["3", "a/1", "b/c/2"]
+    monkeypatch.setattr(Cluster, "list_status", removed)
+    assert [entry.name for entry in store.walk("")] == ["3", "b/c/2"]
+
+
 def test_a_cluster_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """This is the real client."""
     monkeypatch.setattr(hadoop, "_WITHOUT_SETTINGS", {"dfs.client.failover.max.attempts": "1"})

@@ -67,7 +67,7 @@ def log_entry(
 
 
 def with_declared_log(current: Manifest | None, operation: Any, new: Manifest) -> Manifest:
-    """The version with the log that the operation declares by the property.
+    """The version with the log that the operation declares by the property. A version without a log has no property.
 
     Raises InvalidOperationError for another declaration than that of a log that is there: a log cannot be changed.
     """
@@ -77,8 +77,10 @@ def with_declared_log(current: Manifest | None, operation: Any, new: Manifest) -
     if has_log and text != before:
         what = f"the table has a write-ahead log, so that its property {PROPERTY} cannot be set, changed or removed"
         raise InvalidOperationError(f"{what}; merge and drop the log first")
-    if has_log or text is None or not _is_set(operation):
+    if has_log or text is None:
         return new
+    if not _is_set(operation):  # the log is dropped, or the table overwritten
+        return replace(new, config={key: value for key, value in new.config.items() if key != PROPERTY})
     entry = log_entry(new.version, declared_spec(text, new.schema), None, {})
     return replace(new, indexes=(*new.indexes, entry))
 

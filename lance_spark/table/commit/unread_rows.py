@@ -11,30 +11,52 @@ that it knows. Therefore, as in pylance, these changes are refused as long as th
 - a column that becomes non-nullable: rows in the log may have nulls in it, and tombstones have;
 - another primary key, also under other names: rows of the log would no longer replace those of the table.
 
+A new log begins without rows: what an earlier log has left in the table's folder, SSTables that were merged, counts as merged in it, too.
+
 Other changes lose nothing: dropped and renamed columns keep their ids or are dropped in the log as well, and deletions, updates, merges and
 compactions change only the rows of the table, which those in the log replace later.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Schema, quoted
+from lance_spark.storage.store import Store
+from lance_spark.table.build.index_coverage import with_compacted
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.versions.write_ahead_log import has_log, unread_shards
+from lance_spark.table.versions.write_ahead_log import flushed, has_log, unread_shards
 
 
-def check_unread_rows(current: Snapshot, after: Manifest) -> None:
+def begins_log(before: Manifest | None, after: Manifest, operation: Operation) -> bool:
+    """Whether the operation gives the version `after` a log of its own, also in place of that of the version `before`."""
+    if not has_log(after) or isinstance(operation, Restore):
+        return False
+    return before is None or not has_log(before) or isinstance(operation, Overwrite)
+
+
+def without_earlier_log(store: Store, after: Manifest) -> Manifest:
+    """The version, which begins a log, without the SSTables of an earlier log. Raises CorruptFileError."""
+    earlier = flushed(store)
+    return replace(after, indexes=with_compacted(after.indexes, earlier, after.version)) if earlier else after
+
+
+def check_unread_rows(current: Snapshot, after: Manifest, is_new_log: bool = False) -> None:
     """Raise UnsupportedFeatureError if `after`, as the next version, loses rows or values of the write-ahead log of `current`."""
     before = current.manifest
     if not has_log(before):
         return
+    if (is_new_log or not has_log(after)) and (found := unread_shards(current)):
+        what = "merge them into the table first, as the log's writer does, or drop the whole table"
+        lacks = "it begins a new write-ahead log" if is_new_log else "it has no write-ahead log"
+        raise UnsupportedFeatureError(f"{current}: {found}, but the new version would lose them: {lacks}; {what}")
     if not has_log(after):
-        if found := unread_shards(current):
-            what = "merge them into the table first, as the log's writer does, or drop the whole table"
-            raise UnsupportedFeatureError(f"{current}: {found}, but the new version would lose them: it has no write-ahead log; {what}")
-    elif before.schema != after.schema and (loss := _loss(before, after)):
+        return
+    if before.schema != after.schema and (loss := _loss(before, after)):
         what = "merge the log and drop its entry in the index section first"
         raise UnsupportedFeatureError(
             f"{current}: the table has a write-ahead log, whose rows the new version would not fit: it {loss}; {what}"

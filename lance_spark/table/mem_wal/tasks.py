@@ -251,7 +251,8 @@ def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogSha
         return LogShard(shard, tables, entries, None)
     columns = ScanPlan(tuple(quoted([name]) for name in names))
     scans = tuple(plan_parts(table.snapshot, columns, table.parts) for table in tables)
-    name = (store.uri, shard.name, str(shard.sstables), str(shard.entries))
+    # A table that was made anew at the same place may have the same positions in a shard of the same name.
+    name = (store.uri, snapshot.identity, shard.name, str(shard.sstables), str(shard.entries))
     return LogShard(shard, tables, entries, ShardKeys(name, names, scans, entries))
 
 

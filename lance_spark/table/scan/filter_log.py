@@ -70,12 +70,19 @@ def read_log(path: str, table: str) -> list[Noted]:
     if not os.path.exists(path):
         raise MissingFileError(f"{path}: there is no log of filters; scans keep one if {VARIABLE} names its file")
     found = []
-    with open(path) as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             try:
-                noted = Noted(**json.loads(line))
+                noted = _noted(line)
             except (ValueError, TypeError) as e:
                 raise CorruptFileError(f"{path}: line {number} is not one of a log of filters: {e}") from e
             if noted.table == table:
                 found.append(noted)
     return found
+
+
+def _noted(line: str) -> Noted:
+    noted = Noted(**json.loads(line))
+    if not (isinstance(noted.rows, int) and isinstance(noted.read, int) and isinstance(noted.columns, dict)):
+        raise TypeError("expected numbers of rows, and columns")
+    return noted

@@ -171,6 +171,21 @@ def warn_of_unread(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
+def flushed(store: Store) -> list[bytes]:
+    """The last SSTable of each shard that has been flushed, merged or not, as a message CompactedSsTable. Raises CorruptFileError."""
+    found = []
+    for name in shard_names(store):
+        latest = latest_state(store, Shard(name, (), ()))
+        if latest is None:
+            continue
+        path, content = latest
+        last = parse_message(pb.ShardManifest, content, f"{store.uri}/{path}").current_generation - 1
+        if last > 0:
+            shard = pb.UUID(uuid=uuid.UUID(name).bytes)
+            found.append(pb.CompactedSsTable(shard_id=shard, generation=last).SerializeToString())
+    return found
+
+
 def _is_shard(name: str) -> bool:
     with contextlib.suppress(ValueError):
         return str(uuid.UUID(name)) == name

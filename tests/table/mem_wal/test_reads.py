@@ -342,3 +342,15 @@ def test_an_sstable_that_was_removed_is_an_error(uri: str) -> None:
 def test_an_unknown_word_is_refused(uri: str) -> None:
     with pytest.raises(InvalidOptionError, match="merged, base"):
         Dataset.open(uri, mem_wal="both")  # type: ignore[arg-type]
+
+
+def test_a_table_that_was_made_anew_has_its_own_rows(tmp_path: Path) -> None:
+    """The shard has the same name and its entry the same position as those of the table that was there before."""
+    uri, shard = str(tmp_path / "t.lance"), new_shard()
+    for ids, put in (([1, 2], [1, 3]), ([1, 2, 3, 4], [2, 4])):
+        shutil.rmtree(uri, ignore_errors=True)
+        lance.write_dataset(logs.rows(*ids), uri).initialize_mem_wal()
+        logs.unflushed(uri, *put, shard=shard)
+        everything = sorted({*ids, *put})
+        assert sorted(Dataset.open(uri).to_table()["id"].to_pylist()) == everything
+        assert sorted(Dataset.open(uri).take([*range(len(everything))])["id"].to_pylist()) == everything

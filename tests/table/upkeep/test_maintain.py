@@ -187,9 +187,11 @@ def test_a_log_of_filters_that_is_none_is_an_error(uri: str, tmp_path: Path) -> 
     table = Dataset.open(uri)
     with pytest.raises(MissingFileError, match="LANCE_SPARK_FILTER_LOG"):
         table.maintain(filter_log=str(tmp_path / "none"))
-    (tmp_path / "bad").write_text('{"table": 1}\n')
-    with pytest.raises(CorruptFileError, match="line 1"):
-        table.maintain(filter_log=str(tmp_path / "bad"))
+    own = f'{{"table": "{table.uri}", "rows": 9, "read": "many", "columns": {{}}}}\n'
+    for bad in (b'{"table": 1}\n', b"\xff\xfe\n", own.encode()):
+        (tmp_path / "bad").write_bytes(bad * 10)
+        with pytest.raises(CorruptFileError, match="line 1"):
+            table.maintain(filter_log=str(tmp_path / "bad"))
     with pytest.raises(InvalidOptionError, match="filter_log"):
         table.maintain(apply_recommendations=True)
 

@@ -18,6 +18,7 @@ from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.clones import is_needed
 
 ROWS = pa.table({"a": [1]})
 NOW = timedelta(0)
@@ -152,3 +153,10 @@ def test_invalid_records_of_the_source_do_not_prevent_a_shallow_clone(uri: str, 
     note(uri, b"nonsense", "nonsense")
     clone.shallow_clone(str(tmp_path / "second"))
     assert {c.uri for c in refs.clones(Store(uri))} == {clone.uri, str(tmp_path / "second")}
+
+
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00", "yesterday", None])
+def test_a_publication_of_an_unknown_time_keeps_what_it_names(time: str | None, uri: str) -> None:
+    """A time without a zone is no known time."""
+    record = refs.CloneRecord("x", uri, 1, "b", time)
+    assert is_needed(Store(uri), record)

@@ -1,0 +1,87 @@
+"""A log that begins again after an earlier one: what that has left in the table's folder does not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.metadata.operations import Overwrite
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.build.declared_log import PROPERTY
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.versions.write_ahead_log import has_log
+from tests import write_ahead_logs as logs
+
+SHARD = "00000000-0000-0000-0000-000000000001"
+
+
+def ids(uri: str) -> list[int]:
+    return sorted(Dataset.open(uri).to_table()["id"].to_pylist())
+
+
+def put(uri: str, *wanted: int) -> None:
+    with Dataset.open(uri).mem_wal_writer(SHARD) as writer:
+        writer.put(logs.rows(*wanted))
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """The rows 1, 2, 5 and 6, of which the log had the last two, which are merged."""
+    uri = logs.make(str(tmp_path / "t.lance"))
+    put(uri, 5, 6)
+    Dataset.open(uri).merge_mem_wal()
+    return uri
+
+
+def overwritten(uri: str) -> None:
+    """Begin a table with the rows of this one, and a log, in one commit."""
+    snapshot = Dataset.open(uri).snapshot
+    manifest = snapshot.manifest
+    operation = Overwrite(tuple(manifest.fragments[:1]), manifest.schema, {PROPERTY: "true"})
+    commit(snapshot.store, Transaction(snapshot.version, operation), base=snapshot)
+
+
+ENDS: dict[str, Callable[[str], object]] = {
+    "dropped": lambda uri: lance.dataset(uri).drop_index("__lance_mem_wal"),
+    "overwritten": lambda uri: Dataset.write(uri, logs.rows(1, 2), mode="overwrite"),
+}
+BEGINS: dict[str, Callable[[str], object]] = {
+    "by the method": lambda uri: Dataset.open(uri).initialize_mem_wal(),
+    "by the property": lambda uri: Dataset.open(uri).update_config({PROPERTY: "true"}),
+}
+
+
+@pytest.mark.parametrize("begins", BEGINS)
+@pytest.mark.parametrize("ends", ENDS)
+def test_rows_of_an_earlier_log_do_not_come_back(ends: str, begins: str, uri: str) -> None:
+    ENDS[ends](uri)
+    Dataset.open(uri).delete("id > 2")
+    BEGINS[begins](uri)
+    assert ids(uri) == [1, 2]
+    put(uri, 2, 8)
+    assert ids(uri) == [1, 2, 8]
+    Dataset.open(uri).merge_mem_wal()
+    assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == [1, 2, 8]
+
+
+def test_a_table_that_is_replaced_with_a_log_has_none_of_the_old_rows(uri: str) -> None:
+    overwritten(uri)
+    assert has_log(Dataset.open(uri).snapshot.manifest)
+    assert ids(uri) == [1, 2]
+    put(uri, 8)
+    assert ids(uri) == [1, 2, 8]
+    with pytest.raises(UnsupportedFeatureError, match="write-ahead log has rows"):
+        overwritten(uri)
+
+
+def test_a_table_without_a_log_has_no_property(uri: str) -> None:
+    Dataset.write(uri, logs.rows(1), mode="overwrite")
+    Dataset.open(uri).update_config({PROPERTY: "bucket(id, 4)"})
+    assert has_log(Dataset.open(uri).snapshot.manifest)
+    table = Dataset.write(uri, logs.rows(7), mode="overwrite")
+    assert (has_log(table.snapshot.manifest), PROPERTY in table.snapshot.manifest.config) == (False, False)
