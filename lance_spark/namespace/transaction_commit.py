@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import uuid
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ from lance_spark.table.versions.write_ahead_log import has_log
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
 _WITHOUT_DELETIONS = CompactionOptions(materialize_deletions_threshold=0.0)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""The errors of an account that may only read."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -121,7 +124,7 @@ def _seen(root: Store, folder: str, sees: int) -> Snapshot:
 def settled(root: Store, folder: str) -> Store:
     """The table in a folder with the changes of all committed transactions.
 
-    If the table cannot be written to, this is the branch of a transaction that was interrupted.
+    If the account may not write to the table, this is the branch of a transaction that was interrupted.
     """
     table = open_manifest(root)
     for record in records.records(table):
@@ -131,9 +134,22 @@ def settled(root: Store, folder: str) -> Store:
         try:
             finish(root, record)
         except StorageError as e:
-            _LOG.warning("%s: an interrupted transaction cannot be finished; its branch of %s is read: %s", root.uri, folder, e)
-            return _branch(_table(root, folder), change.branch)
+            # After another failure the table may be opened for a write, which must not go to a branch that is deleted soon.
+            if e.errno not in _REFUSED:
+                raise
+            if not _has_landed(root, record, change):
+                _LOG.warning("%s: an interrupted transaction cannot be finished; its branch of %s is read: %s", root.uri, folder, e)
+                return _branch(_table(root, folder), change.branch)
     return _table(root, folder)
+
+
+def _has_landed(root: Store, record: Record, change: Change) -> bool:
+    """Whether a table has the change of a transaction, although the account may not write to all of its tables."""
+    try:
+        _land(root, record, change)
+    except StorageError:
+        return False
+    return True
 
 
 def commit(root: Store, id: str) -> None:

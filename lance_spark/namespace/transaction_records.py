@@ -8,6 +8,7 @@ the version that has it is the commit. Records are numbered in the order of the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
@@ -175,9 +176,12 @@ def is_quiet(root: Store) -> bool:
 
 def abandoned(root: Store) -> list[str]:
     """The ids of open transactions that are so old that their writers must have died."""
-    found = [name.removesuffix(_BEGUN) for name in root.names(FOLDER) if name.endswith(_BEGUN)]
-    now = time.time()
-    return [id for id in found if open_transaction(root, id).begun + ABANDONED_S < now]
+    found, now = [], time.time()
+    for name in root.names(FOLDER):
+        if name.endswith(_BEGUN):
+            with contextlib.suppress(InvalidOperationError):  # it has ended after the listing
+                found.append(open_transaction(root, name.removesuffix(_BEGUN)))
+    return [opened.id for opened in found if opened.begun + ABANDONED_S < now]
 
 
 def close(root: Store, id: str, folder: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from lance.namespace import CreateNamespaceRequest
 
 import lance_spark
 from lance_spark import Dataset
-from lance_spark.errors import CommitConflictError, InvalidOperationError, UnsupportedFeatureError
+from lance_spark.errors import CommitConflictError, InvalidOperationError, StorageError, UnsupportedFeatureError
 from lance_spark.namespace import transaction_commit as committing
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.namespace.transaction_records import ABANDONED_S
+from lance_spark.storage.store import Store
 from tests.sample import by_turns
 from tests.table.crash import moved
 
@@ -339,6 +341,82 @@ def test_a_committed_transaction_is_not_rolled_back(dying: Callable[[], None], l
     both.commit()
     assert rows(lake.open(DEBIT)) == with_one(OLD, 7, 0)
     assert is_clean(lake)
+
+
+@pytest.mark.parametrize("earlier", [None, 5])
+def test_a_numbered_write_is_refused_so_that_no_other_change_is_skipped_with_it(earlier: int | None, lake: DirectoryNamespace) -> None:
+    if earlier is not None:
+        lake.write(DEBIT, row(7), "append", txn_app_id="job", txn_version=earlier)
+    both = lake.begin_transaction()
+    both.open(DEBIT).delete("id = 0")
+    both.write(DEBIT, row(8), "append", txn_app_id="job", txn_version=5)
+    both.open(CREDIT).delete("id = 0")
+    with pytest.raises(UnsupportedFeatureError, match="no numbered writes"):
+        both.commit()
+    assert rows(lake.open(DEBIT)) == [*OLD, *([(7, 0)] if earlier else [])]
+    assert rows(lake.open(CREDIT)) == OLD
+    assert is_clean(lake)
+
+
+def test_a_table_is_renamed_with_the_changes_of_an_interrupted_transaction(dying: Callable[[], None], lake: DirectoryNamespace) -> None:
+    interrupted(lake, dying)
+    lake.rename_table(DEBIT, ["renamed"])
+    assert rows(lake.open(["renamed"])) == with_one(with_one(OLD, 1, 70), 7, 0)
+    assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
+
+
+def failing(code: int) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        error = StorageError("the store fails")
+        error.errno = code
+        raise error
+
+    return fail
+
+
+def test_a_store_that_fails_for_a_moment_leads_no_writer_to_a_branch(
+    dying: Callable[[], None], lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(lake, dying)
+    with monkeypatch.context() as patch, contextlib.suppress(StorageError):
+        patch.setattr(committing, "finish", failing(errno.EIO))
+        lake.write(DEBIT, row(8), "append")
+        pytest.fail(f"written to {lake.store(DEBIT).uri}")
+    lake.write(DEBIT, row(8), "append")
+    assert rows(lake.open(DEBIT)) == with_one(with_one(with_one(OLD, 1, 70), 7, 0), 8, 0)
+
+
+def test_an_account_that_may_only_read_sees_the_table_if_it_has_its_changes(
+    dying: Callable[[], None], lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(lake, dying)
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "_land", failing(errno.EACCES))
+        assert rows(lake.open(DEBIT)) == with_one(with_one(OLD, 1, 70), 7, 0)
+        assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "change_metadata", failing(errno.EACCES))
+        lance.write_dataset(row(20), by_path(lake, DEBIT), mode="append")
+        assert rows(lake.open(DEBIT)) == with_one(with_one(with_one(OLD, 1, 70), 7, 0), 20, 0)
+        lance.write_dataset(row(21), by_path(lake, DEBIT), mode="append")
+        assert (21, 0) in rows(lake.open(DEBIT))
+
+
+def test_a_transaction_begins_while_another_one_ends(lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = lake.begin_transaction()
+    listed = Store.names
+
+    def names(store: Store, folder: str) -> Sequence[str]:
+        found = listed(store, folder)
+        if folder == "__transactions":
+            monkeypatch.undo()
+            other.roll_back()
+        return found
+
+    monkeypatch.setattr(Store, "names", names)
+    with lake.transaction() as both:
+        both.open(DEBIT).delete("id = 0")
+    assert rows(lake.open(DEBIT)) == OLD[1:]
 
 
 @pytest.mark.slow

@@ -11,6 +11,9 @@ from pyspark.sql import SparkSession
 import lance_spark
 from lance_spark import LanceTable
 from lance_spark.errors import CommitConflictError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.namespace.protocol import TRANSACTION
+from lance_spark.spark.catalog import copy_into
+from lance_spark.spark.catalog_settings import Catalog
 from tests.spark.catalog.lakes import Lake
 
 OLD = [(i, 100) for i in range(4)]
@@ -165,3 +168,9 @@ def test_a_batch_of_a_stream_is_one_transaction(spark: SparkSession, bank: Lake,
     query.awaitTermination()
     assert rows(bank, "debit") == rows(bank, "ns.credit") == [*OLD, (10, 10), (11, 11)]
     assert bank.versions("debit") == [1, 2]
+
+
+def test_copy_into_is_refused_before_it_loads_anything() -> None:
+    catalog = Catalog({"root": "/tmp/lake", TRANSACTION: "0"})
+    with pytest.raises(UnsupportedFeatureError, match="contains no COPY INTO"):
+        copy_into.begin(catalog, {"id": ["debit"]}, {"force": False}, ["file:/a"])
