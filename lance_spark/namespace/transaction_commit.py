@@ -30,6 +30,7 @@ from lance_spark.errors import (
     logged,
     on_refusal,
 )
+from lance_spark.metadata.operations import CONSTRAINT, UpdateConfig, UpdateMap
 from lance_spark.metadata.transaction import PART_OF
 from lance_spark.namespace import transaction_records as records
 from lance_spark.namespace.manifest_rows import PARTITION_SPEC
@@ -38,6 +39,7 @@ from lance_spark.namespace.transaction_records import LAST, Change, Opened, Reco
 from lance_spark.storage.store import Store
 from lance_spark.table.branches.merge import merge_branch
 from lance_spark.table.branches.transfer import Transfer
+from lance_spark.table.commit.commit import commit_operation
 from lance_spark.table.compaction.compaction import CompactionOptions
 from lance_spark.table.compaction.optimize import optimize
 from lance_spark.table.maintenance.clone import create_branch
@@ -111,7 +113,8 @@ def _seen(root: Store, folder: str, sees: int) -> Snapshot:
     later = next((record for record in found if record.of(folder) is not None), None)
     if later is None:
         return latest
-    if not later.finished:  # committed after the table was settled
+    if not later.finished:  # committed after the table was settled, or of tables that this account may not write to
+        finish(root, later)
         return _seen(root, folder, sees)
     change = later.of(folder)
     if change is None or change.landed is None:
@@ -272,14 +275,25 @@ def _land(root: Store, record: Record, change: Change) -> int | None:
     try:
         return own.commit().version
     except CommitConflictError as e:
-        return _merged(fork, change, record, e)
+        return _merged(fork, head, change, record, e)
 
 
-def _merged(fork: Snapshot, change: Change, record: Record, conflict: CommitConflictError) -> int:
+def _set_properties(fork: Snapshot, head: Snapshot) -> None:
+    """Give the table the properties that a transaction has set, which a merge leaves out. It checks constraints itself."""
+    before, after, latest = fork.manifest.config, head.manifest.config, reopened(fork)
+    keys = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    missing = {key: after.get(key) for key in keys if after.get(key) != latest.manifest.config.get(key)}
+    values = {key: value for key, value in missing.items() if not key.startswith(CONSTRAINT)}
+    if values:
+        commit_operation(fork.store, UpdateConfig(UpdateMap(values)), latest.version, {})
+
+
+def _merged(fork: Snapshot, head: Snapshot, change: Change, record: Record, conflict: CommitConflictError) -> int:
     """The version with the changes of a transaction after commits by path that have changed the same: their rows stay.
 
     Raises CommitConflictError if nothing tells which rows are the same.
     """
+    _set_properties(fork, head)
     try:
         options = WriteOptions(properties={PART_OF: record.id})
         return merge_branch(fork, change.branch, on_conflict="ours", options=options).version

@@ -389,6 +389,7 @@ def test_a_store_that_fails_for_a_moment_leads_no_writer_to_a_branch(
 def test_an_account_that_may_only_read_sees_the_table_if_it_has_its_changes(
     dying: Callable[[], None], lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = lake.begin_transaction()
     interrupted(lake, dying)
     with monkeypatch.context() as patch:
         patch.setattr(committing, "_land", failing(errno.EACCES))
@@ -400,6 +401,8 @@ def test_an_account_that_may_only_read_sees_the_table_if_it_has_its_changes(
         assert rows(lake.open(DEBIT)) == with_one(with_one(with_one(OLD, 1, 70), 7, 0), 20, 0)
         lance.write_dataset(row(21), by_path(lake, DEBIT), mode="append")
         assert (21, 0) in rows(lake.open(DEBIT))
+        with pytest.raises(StorageError, match="the store fails"):
+            before.open(DEBIT)
 
 
 def test_a_transaction_begins_while_another_one_ends(lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,6 +449,27 @@ def test_a_row_that_was_changed_by_path_right_after_the_commit_stays_as_it_is(ki
     lance.dataset(by_path(lake, DEBIT)).update({"amount": "5"}, "id = 1")
     assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
     assert rows(lake.open(DEBIT)) == there(lake, DEBIT) == with_one(with_one(OLD, 1, 5), 7, 0)
+    assert is_clean(lake)
+
+
+def test_properties_and_columns_of_a_transaction_stay_if_rows_are_appended_by_path_right_after_the_commit(
+    dying: Callable[[], None], tmp_path: Path
+) -> None:
+    lake = lake_at(str(tmp_path / "lake"), key=True)
+    lake.open(DEBIT).update_config({"old": "1", "gone": "1", "theirs": "1"})
+    both = lake.begin_transaction()
+    both.open(DEBIT).update_config({"old": "2", "gone": None, "new": "2"})
+    both.open(DEBIT).add_columns({"twice": "amount * 2"})
+    with pytest.raises(KeyboardInterrupt):
+        both.commit()
+    dying()
+    lance.write_dataset(row(20), by_path(lake, DEBIT), mode="append")
+    lance.dataset(by_path(lake, DEBIT)).update_config({"theirs": "3"})
+    found = lake.open(DEBIT)
+    config = found.snapshot.manifest.config
+    assert {key: config.get(key) for key in ("old", "new", "theirs")} == {"old": "2", "new": "2", "theirs": "3"}
+    assert "gone" not in config
+    assert sorted((r["id"], r["twice"]) for r in found.to_table().to_pylist() if r["id"] in (1, 20)) == [(1, 200), (20, None)]
     assert is_clean(lake)
 
 
