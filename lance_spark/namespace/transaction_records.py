@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 from lance_spark.errors import CorruptFileError, InvalidOperationError, MissingFileError
 from lance_spark.namespace.manifest_table import ManifestTable
 from lance_spark.storage.store import Store
+from lance_spark.table.versions.ref_files import TRANSACTION_BRANCH
 
 FOLDER = "__transactions"
 PREFIX = "lance_spark.transaction."
@@ -27,8 +28,6 @@ LAST = "lance_spark.transactions"
 """The key of the number of the last transaction."""
 KEPT = 100
 """Records that are kept after their transaction is finished, for readers that began before it."""
-BRANCH = "lance_spark.transaction."
-"""How the names of the branches of transactions begin, which the id follows."""
 ABANDONED_S = 7 * 24 * 3600.0
 """The age at which an open transaction is taken for one whose writer has died, as a cleanup takes its files."""
 _BEGUN, _TOUCHED = ".begun", ".touched"
@@ -85,7 +84,7 @@ class Opened:
     @property
     def branch(self) -> str:
         """The name of its branch of each table."""
-        return f"{BRANCH}{self.id}"
+        return f"{TRANSACTION_BRANCH}{self.id}"
 
 
 def records(table: ManifestTable) -> list[Record]:

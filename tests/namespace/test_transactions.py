@@ -601,6 +601,32 @@ def test_tables_and_namespaces_are_made_and_dropped_outside(change: Callable[[Na
     assert is_clean(lake)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table, path: table.tags.create("v1"),
+        lambda table, path: table.tags.update("old"),
+        lambda table, path: table.create_branch("new"),
+        lambda table, path: table.shallow_clone(f"{path}/clone"),
+        lambda table, path: table.branches.merge("dev"),
+        lambda table, path: table.branches.fast_forward("main", "dev"),
+    ],
+)
+def test_what_would_change_other_branches_at_once_is_refused(
+    change: Callable[[Dataset, Path], object], lake: DirectoryNamespace, tmp_path: Path
+) -> None:
+    lake.open(DEBIT).tags.create("old")
+    lake.open(DEBIT).create_branch("dev").delete("id = 1")
+    with lake.transaction() as both:
+        both.open(DEBIT).delete("id = 0")
+        with pytest.raises(UnsupportedFeatureError, match="a transaction contains no"):
+            change(both.open(DEBIT), tmp_path)
+        assert rows(lake.open(DEBIT)) == OLD
+    assert rows(lake.open(DEBIT)) == OLD[1:]
+    assert list(lake.open(DEBIT).branches.list()) == ["dev"]
+    assert list(lake.open(DEBIT).tags.list()) == ["old"]
+
+
 def test_other_namespaces_are_refused_by_name(tmp_path: Path) -> None:
     listed = lance_spark.namespace(str(tmp_path), manifest_enabled=False)
     with pytest.raises(UnsupportedFeatureError, match="manifest_enabled"), listed.transaction():
