@@ -91,6 +91,21 @@ def test_changes_are_seen_inside_at_once_and_outside_after_the_commit(lake: Dire
     assert is_clean(lake)
 
 
+def test_versions_are_those_outside_and_branches_are_refused(lake: DirectoryNamespace) -> None:
+    lake.open(DEBIT).tags.create("first")
+    lake.open(DEBIT).delete("id = 0")
+    with lake.transaction() as both:
+        both.open(DEBIT).delete("id = 1")
+        lake.open(DEBIT).delete("id = 5")
+        for version in ({"version": 1}, {"tag": "first"}):
+            assert rows(both.open(DEBIT, **version)) == OLD
+        assert rows(both.open(DEBIT, version=3)) == OLD[1:5]
+        assert rows(both.open(DEBIT, timestamp="2100-01-01")) == OLD[1:5]
+        assert rows(both.open(DEBIT)) == OLD[2:]
+        with pytest.raises(UnsupportedFeatureError, match="is not in the transaction"):
+            both.open(DEBIT, branch="main")
+
+
 def test_an_error_rolls_all_changes_back(lake: DirectoryNamespace) -> None:
     def fail() -> None:
         with lake.transaction() as both:
