@@ -18,6 +18,7 @@ from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.clones import is_needed
 
 ROWS = pa.table({"a": [1]})
 NOW = timedelta(0)
@@ -152,3 +153,9 @@ def test_invalid_records_of_the_source_do_not_prevent_a_shallow_clone(uri: str, 
     note(uri, b"nonsense", "nonsense")
     clone.shallow_clone(str(tmp_path / "second"))
     assert {c.uri for c in refs.clones(Store(uri))} == {clone.uri, str(tmp_path / "second")}
+
+
+@pytest.mark.parametrize("made_at", [None, "", "yesterday", "2020-01-01T00:00:00"])
+def test_what_a_publication_of_an_unknown_time_needs_is_kept(made_at: str | None, uri: str) -> None:
+    root = Store(uri)
+    assert is_needed(root, refs.CloneRecord("_refs/tags/t.json", root.uri, 1, "dev", made_at))
