@@ -187,7 +187,7 @@ def _recorded(root: Store, opened: Opened) -> Record | None:
         for other in records.records(table):
             if not other.finished and any(other.of(folder) for folder in transfers):
                 finish(root, other)
-        records.open_transaction(root, opened.id)
+        records.check_not_old(root, records.open_transaction(root, opened.id))
         for own in transfers.values():
             own.check()
         changes = tuple(_change(folder, opened, own) for folder, own in transfers.items())
@@ -278,13 +278,13 @@ def _land(root: Store, record: Record, change: Change) -> int | None:
         return _merged(fork, head, change, record, e)
 
 
-def _set_properties(fork: Snapshot, head: Snapshot) -> None:
+def _set_properties(fork: Snapshot, head: Snapshot, record: Record) -> None:
     """Give the table the properties that a transaction has set, which a merge leaves out. It checks constraints itself."""
     before, after, latest = fork.manifest.config, head.manifest.config, reopened(fork)
     keys = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     missing = {key: after.get(key) for key in keys if after.get(key) != latest.manifest.config.get(key)}
     values = {key: value for key, value in missing.items() if not key.startswith(CONSTRAINT)}
-    if values:
+    if values and latest.manifest.config.get(PART_OF) != record.id:
         commit_operation(fork.store, UpdateConfig(UpdateMap(values)), latest.version, {})
 
 
@@ -293,7 +293,7 @@ def _merged(fork: Snapshot, head: Snapshot, change: Change, record: Record, conf
 
     Raises CommitConflictError if nothing tells which rows are the same.
     """
-    _set_properties(fork, head)
+    _set_properties(fork, head, record)
     try:
         options = WriteOptions(properties={PART_OF: record.id})
         return merge_branch(fork, change.branch, on_conflict="ours", options=options).version

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
-from lance_spark.errors import CorruptFileError, InvalidOperationError, MissingFileError
+from lance_spark.errors import CommitConflictError, CorruptFileError, InvalidOperationError, MissingFileError
 from lance_spark.namespace.manifest_table import ManifestTable
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.ref_files import TRANSACTION_BRANCH
@@ -30,6 +30,8 @@ KEPT = 100
 """Records that are kept after their transaction is finished, for readers that began before it."""
 ABANDONED_S = 7 * 24 * 3600.0
 """The age at which an open transaction is taken for one whose writer has died, as a cleanup takes its files."""
+_MARGIN_S = 3600.0
+"""The longest time that a commit takes, and by which clocks differ."""
 _BEGUN, _TOUCHED = ".begun", ".touched"
 
 
@@ -141,6 +143,17 @@ def open_transaction(root: Store, id: str) -> Opened:
         ) from None
     except (ValueError, TypeError, KeyError) as e:
         raise CorruptFileError(f"{root.uri}/{FOLDER}/{id}{_BEGUN} is damaged: {e}") from e
+
+
+def check_not_old(root: Store, opened: Opened) -> None:
+    """Raise CommitConflictError for a transaction so old that another one may be about to take it for abandoned."""
+    age = time.time() - opened.begun
+    if age > ABANDONED_S - _MARGIN_S:
+        raise CommitConflictError(
+            f"{root.uri}: the transaction {opened.id} was begun {age / 86400:.1f} days ago, and may be taken for one whose writer has "
+            "died; run it again",
+            retryable=True,
+        )
 
 
 def touch(root: Store, id: str, folder: str, *, made: bool) -> None:

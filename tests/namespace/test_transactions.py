@@ -437,6 +437,38 @@ def test_a_transaction_begins_while_another_one_ends(lake: DirectoryNamespace, m
     assert rows(lake.open(DEBIT)) == OLD[1:]
 
 
+def test_a_table_that_is_cleaned_up_after_each_commit_takes_several_statements(lake: DirectoryNamespace) -> None:
+    lake.open(DEBIT).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "1"})
+    with lake.transaction() as both:
+        for id in range(4):
+            both.open(DEBIT).delete(f"id = {id}")
+    assert rows(lake.open(DEBIT)) == OLD[4:]
+    assert is_clean(lake)
+
+
+def test_a_cleanup_of_what_the_commit_needs_is_a_conflict(lake: DirectoryNamespace) -> None:
+    both = lake.begin_transaction()
+    for id in range(3):
+        both.open(DEBIT).delete(f"id = {id}")
+    both.open(DEBIT).cleanup_old_versions(timedelta(0))
+    with pytest.raises(CommitConflictError, match="was removed by a cleanup"):
+        both.commit()
+    assert rows(lake.open(DEBIT)) == OLD
+    assert is_clean(lake)
+
+
+def test_a_transaction_that_others_may_take_for_abandoned_is_not_committed(
+    lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = lake.begin_transaction()
+    old.open(DEBIT).delete("id = 0")
+    monkeypatch.setattr("lance_spark.namespace.transaction_records.ABANDONED_S", 3600.0)
+    with pytest.raises(CommitConflictError, match=r"begun .* ago"):
+        old.commit()
+    assert rows(lake.open(DEBIT)) == OLD
+    assert is_clean(lake)
+
+
 @pytest.mark.slow
 def test_two_processes_commit_transactions_of_the_same_rows(tmp_path: Path) -> None:
     root = str(tmp_path / "lake")

@@ -17,7 +17,6 @@ import numpy as np
 from lance_spark.errors import (
     CommitConflictError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
     on_refusal,
 )
 from lance_spark.metadata.branch_merges import MERGE
@@ -187,12 +186,15 @@ class Transfer:
 
     @cached_property
     def _steps(self) -> Sequence[Transaction]:
-        """The transactions of the branch. Raises VersionNotFoundError if one of its versions was removed."""
+        """The transactions of the branch. Raises CommitConflictError if one of its versions was removed."""
         found = []
         for version in range(self.fork.version + 1, self.head.version + 1):
             step = find_transaction(self.head.store, version)
             if step is None:
-                raise VersionNotFoundError(f"{self.head.store.uri}, version {version}, was removed; run the changes again")
+                raise CommitConflictError(
+                    f"{self.head.store.uri}, version {version}, was removed by a cleanup; run the changes again",
+                    retryable=True,
+                )
             found.append(step)
         return found
 
