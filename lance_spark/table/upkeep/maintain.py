@@ -48,6 +48,8 @@ class Upkeep:
             check_at_least("budget_bytes", self.budget_bytes, 0)
         if self.budget_seconds is not None:
             check_type("budget_seconds", self.budget_seconds, (int, float), "a number of seconds")
+            if not self.budget_seconds >= 0:  # neither is what is no number
+                raise ValueError(f"budget_seconds must be at least 0, not {self.budget_seconds}")
         if self.apply_recommendations and self.filter_log is None:
             raise InvalidOptionError("apply_recommendations needs a filter_log, of which recommendations are made")
         check_at_least("target_rows_per_fragment", self.target_rows_per_fragment, 1)

@@ -102,6 +102,12 @@ def test_a_budget_of_bytes_is_kept(uri: str) -> None:
     assert sum(step.bytes_to_rewrite for step in done if step.outcome == "done") <= budget
 
 
+@pytest.mark.parametrize("wrong", [-1, float("nan")])
+def test_a_budget_that_is_no_time_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="budget_seconds must be at least 0"):
+        Upkeep(budget_seconds=wrong)
+
+
 def test_an_index_that_is_dropped_meanwhile_is_left_out(uri: str, tmp_path: Path) -> None:
     def other() -> Snapshot:
         Dataset.open(uri).drop_index("x_idx")
