@@ -143,7 +143,10 @@ class DirectoryNamespace(Namespace):
 
     def store(self, id: Id) -> Store:
         """The folder of a table, with the changes of all committed transactions. Symbolic links below the root are not followed."""
-        location = self.describe_table(id).location
+        return self._settled(self.describe_table(id).location)
+
+    def _settled(self, location: str) -> Store:
+        """The folder of a table, after the changes of all committed transactions are in it."""
         if not self.has_manifest or is_quiet(self.root):
             return self.root.at(location)
         from lance_spark.namespace.transaction_commit import settled  # imports all that changes a table
@@ -258,7 +261,9 @@ class DirectoryNamespace(Namespace):
         old, new = names_of(id, least=1), names_of(to, least=1)
         self._check_depth(old, 1)
         self._check_depth(new, 1)
-        folder = self._folder(self.describe_table(old).location)
+        location = self.describe_table(old).location
+        self._settled(location)  # the changes of a transaction that was interrupted are for this folder
+        folder = self._folder(location)
         moves = self._is_folder(new) or folder == folder_of(old[0])
         there = folder_of(new[0]) if self._is_folder(new) else f"{uuid.uuid4().hex[:8]}_{object_id(new)}" if moves else folder
         if self.has_manifest:

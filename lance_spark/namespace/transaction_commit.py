@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import uuid
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from lance_spark.errors import (
     logged,
     on_refusal,
 )
+from lance_spark.metadata.operations import CONSTRAINT, UpdateConfig, UpdateMap
 from lance_spark.metadata.transaction import PART_OF
 from lance_spark.namespace import transaction_records as records
 from lance_spark.namespace.manifest_rows import PARTITION_SPEC
@@ -37,6 +39,7 @@ from lance_spark.namespace.transaction_records import LAST, Change, Opened, Reco
 from lance_spark.storage.store import Store
 from lance_spark.table.branches.merge import merge_branch
 from lance_spark.table.branches.transfer import Transfer
+from lance_spark.table.commit.commit import commit_operation
 from lance_spark.table.compaction.compaction import CompactionOptions
 from lance_spark.table.compaction.optimize import optimize
 from lance_spark.table.maintenance.clone import create_branch
@@ -48,6 +51,8 @@ from lance_spark.table.versions.write_ahead_log import has_log
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
 _WITHOUT_DELETIONS = CompactionOptions(materialize_deletions_threshold=0.0)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""The errors of an account that may only read."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -108,7 +113,8 @@ def _seen(root: Store, folder: str, sees: int) -> Snapshot:
     later = next((record for record in found if record.of(folder) is not None), None)
     if later is None:
         return latest
-    if not later.finished:  # committed after the table was settled
+    if not later.finished:  # committed after the table was settled, or of tables that this account may not write to
+        finish(root, later)
         return _seen(root, folder, sees)
     change = later.of(folder)
     if change is None or change.landed is None:
@@ -121,7 +127,7 @@ def _seen(root: Store, folder: str, sees: int) -> Snapshot:
 def settled(root: Store, folder: str) -> Store:
     """The table in a folder with the changes of all committed transactions.
 
-    If the table cannot be written to, this is the branch of a transaction that was interrupted.
+    If the account may not write to the table, this is the branch of a transaction that was interrupted.
     """
     table = open_manifest(root)
     for record in records.records(table):
@@ -131,9 +137,22 @@ def settled(root: Store, folder: str) -> Store:
         try:
             finish(root, record)
         except StorageError as e:
-            _LOG.warning("%s: an interrupted transaction cannot be finished; its branch of %s is read: %s", root.uri, folder, e)
-            return _branch(_table(root, folder), change.branch)
+            # After another failure the table may be opened for a write, which must not go to a branch that is deleted soon.
+            if e.errno not in _REFUSED:
+                raise
+            if not _has_landed(root, record, change):
+                _LOG.warning("%s: an interrupted transaction cannot be finished; its branch of %s is read: %s", root.uri, folder, e)
+                return _branch(_table(root, folder), change.branch)
     return _table(root, folder)
+
+
+def _has_landed(root: Store, record: Record, change: Change) -> bool:
+    """Whether a table has the change of a transaction, although the account may not write to all of its tables."""
+    try:
+        _land(root, record, change)
+    except StorageError:
+        return False
+    return True
 
 
 def commit(root: Store, id: str) -> None:
@@ -168,7 +187,7 @@ def _recorded(root: Store, opened: Opened) -> Record | None:
         for other in records.records(table):
             if not other.finished and any(other.of(folder) for folder in transfers):
                 finish(root, other)
-        records.open_transaction(root, opened.id)
+        records.check_not_old(root, records.open_transaction(root, opened.id))
         for own in transfers.values():
             own.check()
         changes = tuple(_change(folder, opened, own) for folder, own in transfers.items())
@@ -256,14 +275,25 @@ def _land(root: Store, record: Record, change: Change) -> int | None:
     try:
         return own.commit().version
     except CommitConflictError as e:
-        return _merged(fork, change, record, e)
+        return _merged(fork, head, change, record, e)
 
 
-def _merged(fork: Snapshot, change: Change, record: Record, conflict: CommitConflictError) -> int:
+def _set_properties(fork: Snapshot, head: Snapshot, record: Record) -> None:
+    """Give the table the properties that a transaction has set, which a merge leaves out. It checks constraints itself."""
+    before, after, latest = fork.manifest.config, head.manifest.config, reopened(fork)
+    keys = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    missing = {key: after.get(key) for key in keys if after.get(key) != latest.manifest.config.get(key)}
+    values = {key: value for key, value in missing.items() if not key.startswith(CONSTRAINT)}
+    if values and latest.manifest.config.get(PART_OF) != record.id:
+        commit_operation(fork.store, UpdateConfig(UpdateMap(values)), latest.version, {})
+
+
+def _merged(fork: Snapshot, head: Snapshot, change: Change, record: Record, conflict: CommitConflictError) -> int:
     """The version with the changes of a transaction after commits by path that have changed the same: their rows stay.
 
     Raises CommitConflictError if nothing tells which rows are the same.
     """
+    _set_properties(fork, head, record)
     try:
         options = WriteOptions(properties={PART_OF: record.id})
         return merge_branch(fork, change.branch, on_conflict="ours", options=options).version
@@ -289,7 +319,7 @@ def _clear(root: Store, id: str) -> None:
     """Remove the branches and the files of a transaction."""
     for folder in records.touched(root, id):
         with contextlib.suppress(TableNotFoundError, VersionNotFoundError):
-            Branches(open_snapshot(_table(root, folder))).delete(f"{records.BRANCH}{id}")
+            Branches(open_snapshot(_table(root, folder))).delete(f"{refs.TRANSACTION_BRANCH}{id}")
         records.close(root, id, folder)
     records.end(root, id)
 

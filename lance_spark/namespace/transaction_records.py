@@ -8,6 +8,7 @@ the version that has it is the commit. Records are numbered in the order of the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
@@ -15,9 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
-from lance_spark.errors import CorruptFileError, InvalidOperationError, MissingFileError
+from lance_spark.errors import CommitConflictError, CorruptFileError, InvalidOperationError, MissingFileError
 from lance_spark.namespace.manifest_table import ManifestTable
 from lance_spark.storage.store import Store
+from lance_spark.table.versions.ref_files import TRANSACTION_BRANCH
 
 FOLDER = "__transactions"
 PREFIX = "lance_spark.transaction."
@@ -26,10 +28,10 @@ LAST = "lance_spark.transactions"
 """The key of the number of the last transaction."""
 KEPT = 100
 """Records that are kept after their transaction is finished, for readers that began before it."""
-BRANCH = "lance_spark.transaction."
-"""How the names of the branches of transactions begin, which the id follows."""
 ABANDONED_S = 7 * 24 * 3600.0
 """The age at which an open transaction is taken for one whose writer has died, as a cleanup takes its files."""
+_MARGIN_S = 3600.0
+"""The longest time that a commit takes, and by which clocks differ."""
 _BEGUN, _TOUCHED = ".begun", ".touched"
 
 
@@ -84,7 +86,7 @@ class Opened:
     @property
     def branch(self) -> str:
         """The name of its branch of each table."""
-        return f"{BRANCH}{self.id}"
+        return f"{TRANSACTION_BRANCH}{self.id}"
 
 
 def records(table: ManifestTable) -> list[Record]:
@@ -143,6 +145,17 @@ def open_transaction(root: Store, id: str) -> Opened:
         raise CorruptFileError(f"{root.uri}/{FOLDER}/{id}{_BEGUN} is damaged: {e}") from e
 
 
+def check_not_old(root: Store, opened: Opened) -> None:
+    """Raise CommitConflictError for a transaction so old that another one may be about to take it for abandoned."""
+    age = time.time() - opened.begun
+    if age > ABANDONED_S - _MARGIN_S:
+        raise CommitConflictError(
+            f"{root.uri}: the transaction {opened.id} was begun {age / 86400:.1f} days ago, and may be taken for one whose writer has "
+            "died; run it again",
+            retryable=True,
+        )
+
+
 def touch(root: Store, id: str, folder: str, *, made: bool) -> None:
     """Note that a transaction makes its branch of the table in a folder, or that it is made."""
     root.put(_touched_file(id, folder), b"made" if made else b"")
@@ -175,9 +188,12 @@ def is_quiet(root: Store) -> bool:
 
 def abandoned(root: Store) -> list[str]:
     """The ids of open transactions that are so old that their writers must have died."""
-    found = [name.removesuffix(_BEGUN) for name in root.names(FOLDER) if name.endswith(_BEGUN)]
-    now = time.time()
-    return [id for id in found if open_transaction(root, id).begun + ABANDONED_S < now]
+    found, now = [], time.time()
+    for name in root.names(FOLDER):
+        if name.endswith(_BEGUN):
+            with contextlib.suppress(InvalidOperationError):  # it has ended after the listing
+                found.append(open_transaction(root, name.removesuffix(_BEGUN)))
+    return [opened.id for opened in found if opened.begun + ABANDONED_S < now]
 
 
 def close(root: Store, id: str, folder: str) -> None:

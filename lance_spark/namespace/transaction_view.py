@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from datetime import datetime
+from typing import TYPE_CHECKING, NoReturn
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.namespace import transaction_commit as commit
 from lance_spark.namespace.protocol import Id, Namespace, NamespaceTransaction, TableDescription
 from lance_spark.storage.store import Store
+
+if TYPE_CHECKING:
+    from lance_spark.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,24 @@ class TransactionNamespace(NamespaceTransaction):
         """The branch of a table. Raises TableNotFoundError, and InvalidOperationError if the transaction is over."""
         location = self.outside.describe_table(id).location
         return commit.store_in(self.root, self.id, self.outside.location_to_register(location))
+
+    def open(
+        self,
+        id: Id,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Dataset:
+        """The table as the transaction sees it. A version of a number, tag or time is that outside; a branch is refused."""
+        if branch is not None:
+            raise UnsupportedFeatureError(
+                f"the branch {branch!r} is not in the transaction {self.id}; open it before it begins, or after its COMMIT"
+            )
+        if version is None and tag is None and timestamp is None:
+            return super().open(id)
+        return self.outside.open(id, version=version, tag=tag, timestamp=timestamp)
 
     def list_namespaces(self, id: Id = ()) -> list[str]:
         """As outside."""

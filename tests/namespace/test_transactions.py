@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from lance.namespace import CreateNamespaceRequest
 
 import lance_spark
 from lance_spark import Dataset
-from lance_spark.errors import CommitConflictError, InvalidOperationError, UnsupportedFeatureError
+from lance_spark.errors import CommitConflictError, InvalidOperationError, StorageError, UnsupportedFeatureError
 from lance_spark.namespace import transaction_commit as committing
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.namespace.transaction_records import ABANDONED_S
+from lance_spark.storage.store import Store
 from tests.sample import by_turns
 from tests.table.crash import moved
 
@@ -87,6 +89,21 @@ def test_changes_are_seen_inside_at_once_and_outside_after_the_commit(lake: Dire
     assert rows(lake.open(DEBIT)) == there(lake, DEBIT) == with_one(OLD, 1, 70)
     assert rows(lake.open(CREDIT)) == there(lake, CREDIT) == with_one(OLD, 7, 30)
     assert is_clean(lake)
+
+
+def test_versions_are_those_outside_and_branches_are_refused(lake: DirectoryNamespace) -> None:
+    lake.open(DEBIT).tags.create("first")
+    lake.open(DEBIT).delete("id = 0")
+    with lake.transaction() as both:
+        both.open(DEBIT).delete("id = 1")
+        lake.open(DEBIT).delete("id = 5")
+        for version in ({"version": 1}, {"tag": "first"}):
+            assert rows(both.open(DEBIT, **version)) == OLD
+        assert rows(both.open(DEBIT, version=3)) == OLD[1:5]
+        assert rows(both.open(DEBIT, timestamp="2100-01-01")) == OLD[1:5]
+        assert rows(both.open(DEBIT)) == OLD[2:]
+        with pytest.raises(UnsupportedFeatureError, match="is not in the transaction"):
+            both.open(DEBIT, branch="main")
 
 
 def test_an_error_rolls_all_changes_back(lake: DirectoryNamespace) -> None:
@@ -341,6 +358,117 @@ def test_a_committed_transaction_is_not_rolled_back(dying: Callable[[], None], l
     assert is_clean(lake)
 
 
+@pytest.mark.parametrize("earlier", [None, 5])
+def test_a_numbered_write_is_refused_so_that_no_other_change_is_skipped_with_it(earlier: int | None, lake: DirectoryNamespace) -> None:
+    if earlier is not None:
+        lake.write(DEBIT, row(7), "append", txn_app_id="job", txn_version=earlier)
+    both = lake.begin_transaction()
+    both.open(DEBIT).delete("id = 0")
+    both.write(DEBIT, row(8), "append", txn_app_id="job", txn_version=5)
+    both.open(CREDIT).delete("id = 0")
+    with pytest.raises(UnsupportedFeatureError, match="no numbered writes"):
+        both.commit()
+    assert rows(lake.open(DEBIT)) == [*OLD, *([(7, 0)] if earlier else [])]
+    assert rows(lake.open(CREDIT)) == OLD
+    assert is_clean(lake)
+
+
+def test_a_table_is_renamed_with_the_changes_of_an_interrupted_transaction(dying: Callable[[], None], lake: DirectoryNamespace) -> None:
+    interrupted(lake, dying)
+    lake.rename_table(DEBIT, ["renamed"])
+    assert rows(lake.open(["renamed"])) == with_one(with_one(OLD, 1, 70), 7, 0)
+    assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
+
+
+def failing(code: int) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        error = StorageError("the store fails")
+        error.errno = code
+        raise error
+
+    return fail
+
+
+def test_a_store_that_fails_for_a_moment_leads_no_writer_to_a_branch(
+    dying: Callable[[], None], lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(lake, dying)
+    with monkeypatch.context() as patch, contextlib.suppress(StorageError):
+        patch.setattr(committing, "finish", failing(errno.EIO))
+        lake.write(DEBIT, row(8), "append")
+        pytest.fail(f"written to {lake.store(DEBIT).uri}")
+    lake.write(DEBIT, row(8), "append")
+    assert rows(lake.open(DEBIT)) == with_one(with_one(with_one(OLD, 1, 70), 7, 0), 8, 0)
+
+
+def test_an_account_that_may_only_read_sees_the_table_if_it_has_its_changes(
+    dying: Callable[[], None], lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = lake.begin_transaction()
+    interrupted(lake, dying)
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "_land", failing(errno.EACCES))
+        assert rows(lake.open(DEBIT)) == with_one(with_one(OLD, 1, 70), 7, 0)
+        assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "change_metadata", failing(errno.EACCES))
+        lance.write_dataset(row(20), by_path(lake, DEBIT), mode="append")
+        assert rows(lake.open(DEBIT)) == with_one(with_one(with_one(OLD, 1, 70), 7, 0), 20, 0)
+        lance.write_dataset(row(21), by_path(lake, DEBIT), mode="append")
+        assert (21, 0) in rows(lake.open(DEBIT))
+        with pytest.raises(StorageError, match="the store fails"):
+            before.open(DEBIT)
+
+
+def test_a_transaction_begins_while_another_one_ends(lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = lake.begin_transaction()
+    listed = Store.names
+
+    def names(store: Store, folder: str) -> Sequence[str]:
+        found = listed(store, folder)
+        if folder == "__transactions":
+            monkeypatch.undo()
+            other.roll_back()
+        return found
+
+    monkeypatch.setattr(Store, "names", names)
+    with lake.transaction() as both:
+        both.open(DEBIT).delete("id = 0")
+    assert rows(lake.open(DEBIT)) == OLD[1:]
+
+
+def test_a_table_that_is_cleaned_up_after_each_commit_takes_several_statements(lake: DirectoryNamespace) -> None:
+    lake.open(DEBIT).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "1"})
+    with lake.transaction() as both:
+        for id in range(4):
+            both.open(DEBIT).delete(f"id = {id}")
+    assert rows(lake.open(DEBIT)) == OLD[4:]
+    assert is_clean(lake)
+
+
+def test_a_cleanup_of_what_the_commit_needs_is_a_conflict(lake: DirectoryNamespace) -> None:
+    both = lake.begin_transaction()
+    for id in range(3):
+        both.open(DEBIT).delete(f"id = {id}")
+    both.open(DEBIT).cleanup_old_versions(timedelta(0))
+    with pytest.raises(CommitConflictError, match="was removed by a cleanup"):
+        both.commit()
+    assert rows(lake.open(DEBIT)) == OLD
+    assert is_clean(lake)
+
+
+def test_a_transaction_that_others_may_take_for_abandoned_is_not_committed(
+    lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = lake.begin_transaction()
+    old.open(DEBIT).delete("id = 0")
+    monkeypatch.setattr("lance_spark.namespace.transaction_records.ABANDONED_S", 3600.0)
+    with pytest.raises(CommitConflictError, match=r"begun .* ago"):
+        old.commit()
+    assert rows(lake.open(DEBIT)) == OLD
+    assert is_clean(lake)
+
+
 @pytest.mark.slow
 def test_two_processes_commit_transactions_of_the_same_rows(tmp_path: Path) -> None:
     root = str(tmp_path / "lake")
@@ -368,6 +496,27 @@ def test_a_row_that_was_changed_by_path_right_after_the_commit_stays_as_it_is(ki
     lance.dataset(by_path(lake, DEBIT)).update({"amount": "5"}, "id = 1")
     assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
     assert rows(lake.open(DEBIT)) == there(lake, DEBIT) == with_one(with_one(OLD, 1, 5), 7, 0)
+    assert is_clean(lake)
+
+
+def test_properties_and_columns_of_a_transaction_stay_if_rows_are_appended_by_path_right_after_the_commit(
+    dying: Callable[[], None], tmp_path: Path
+) -> None:
+    lake = lake_at(str(tmp_path / "lake"), key=True)
+    lake.open(DEBIT).update_config({"old": "1", "gone": "1", "theirs": "1"})
+    both = lake.begin_transaction()
+    both.open(DEBIT).update_config({"old": "2", "gone": None, "new": "2"})
+    both.open(DEBIT).add_columns({"twice": "amount * 2"})
+    with pytest.raises(KeyboardInterrupt):
+        both.commit()
+    dying()
+    lance.write_dataset(row(20), by_path(lake, DEBIT), mode="append")
+    lance.dataset(by_path(lake, DEBIT)).update_config({"theirs": "3"})
+    found = lake.open(DEBIT)
+    config = found.snapshot.manifest.config
+    assert {key: config.get(key) for key in ("old", "new", "theirs")} == {"old": "2", "new": "2", "theirs": "3"}
+    assert "gone" not in config
+    assert sorted((r["id"], r["twice"]) for r in found.to_table().to_pylist() if r["id"] in (1, 20)) == [(1, 200), (20, None)]
     assert is_clean(lake)
 
 
@@ -497,6 +646,32 @@ def test_tables_and_namespaces_are_made_and_dropped_outside(change: Callable[[Na
         change(view)
     assert rows(lake.open(DEBIT)) == OLD
     assert is_clean(lake)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table, path: table.tags.create("v1"),
+        lambda table, path: table.tags.update("old"),
+        lambda table, path: table.create_branch("new"),
+        lambda table, path: table.shallow_clone(f"{path}/clone"),
+        lambda table, path: table.branches.merge("dev"),
+        lambda table, path: table.branches.fast_forward("main", "dev"),
+    ],
+)
+def test_what_would_change_other_branches_at_once_is_refused(
+    change: Callable[[Dataset, Path], object], lake: DirectoryNamespace, tmp_path: Path
+) -> None:
+    lake.open(DEBIT).tags.create("old")
+    lake.open(DEBIT).create_branch("dev").delete("id = 1")
+    with lake.transaction() as both:
+        both.open(DEBIT).delete("id = 0")
+        with pytest.raises(UnsupportedFeatureError, match="a transaction contains no"):
+            change(both.open(DEBIT), tmp_path)
+        assert rows(lake.open(DEBIT)) == OLD
+    assert rows(lake.open(DEBIT)) == OLD[1:]
+    assert list(lake.open(DEBIT).branches.list()) == ["dev"]
+    assert list(lake.open(DEBIT).tags.list()) == ["old"]
 
 
 def test_other_namespaces_are_refused_by_name(tmp_path: Path) -> None:

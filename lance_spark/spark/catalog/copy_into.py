@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.numbered_writes import APP_VERSION
 from lance_spark.metadata.operations import Append
+from lance_spark.namespace.protocol import TRANSACTION
 from lance_spark.spark.catalog.statement_tokens import Tokens
 from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
@@ -69,6 +70,8 @@ def parsed(rest: Tokens) -> dict[str, Any]:
 
 def begin(catalog: Catalog, place: Place, copy: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """The files to load and the INSERT that does, from a view with the name `{view}`; no files if there is nothing to do."""
+    if TRANSACTION in catalog.settings and "id" in place:
+        raise UnsupportedFeatureError("a transaction contains no COPY INTO, which loads each file once; COMMIT or ROLLBACK first")
     latest = latest_at(catalog, place)
     known = set() if copy["force"] else copied(latest)
     new = [path for path in files if path not in known]

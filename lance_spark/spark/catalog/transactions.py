@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from lance_spark.errors import InvalidOperationError, InvalidOptionError, UnsupportedFeatureError, logged
+from lance_spark.errors import CommitConflictError, InvalidOperationError, InvalidOptionError, UnsupportedFeatureError, logged
 from lance_spark.namespace.protocol import TRANSACTION, NamespaceTransaction
 from lance_spark.spark.catalog_settings import Catalog, is_lance_catalog
 from lance_spark.spark.enable import enable
@@ -87,8 +87,14 @@ def begin(catalog: Catalog, id: Id = ()) -> str:
 def commit(catalog: Catalog, id: Id = ()) -> None:
     """Commit the transaction of the catalog. Raises InvalidOperationError if there is none."""
     opened = _opened(catalog, "COMMIT")
-    with contextlib.suppress(*([InvalidOperationError] if catalog.asked.is_again else [])):
+    try:
         opened.commit()
+    except InvalidOperationError as e:
+        if not catalog.asked.is_again:
+            raise
+        # If the process that was asked first had committed it, its record would have been found.
+        what = "the transaction has ended without a commit: it changed nothing, or there was a conflict; run it again"
+        raise CommitConflictError(f"COMMIT: {what}", retryable=True) from e
 
 
 def roll_back(catalog: Catalog, id: Id = ()) -> None:

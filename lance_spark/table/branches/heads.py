@@ -173,6 +173,7 @@ class _Step:
 
 def latest_of(snapshot: Snapshot, branch: str) -> Snapshot:
     """The latest version of a branch of the snapshot's table. Raises VersionNotFoundError, also if the table was made anew."""
+    refs.check_not_in_transaction(snapshot, snapshot.manifest.branch, "other branches")
     return _opened(snapshot, None if branch == MAIN else branch, None)
 
 

@@ -14,12 +14,17 @@ from functools import cached_property
 
 import numpy as np
 
-from lance_spark.errors import CommitConflictError, VersionNotFoundError, on_refusal
+from lance_spark.errors import (
+    CommitConflictError,
+    UnsupportedFeatureError,
+    on_refusal,
+)
 from lance_spark.metadata.branch_merges import MERGE
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import united
 from lance_spark.metadata.locations import DATA
+from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import (
     REWRITE_ROWS,
     Append,
@@ -66,7 +71,16 @@ class Transfer:
         return self.head.version == self.fork.version
 
     def check(self) -> None:
-        """Raise CommitConflictError if `commit` would, as the table is now."""
+        """Raise CommitConflictError if `commit` would, as the table is now.
+
+        Raises UnsupportedFeatureError for numbered writes: the branch does not know the numbers of the table,
+        and its one version there could have one of them only, which would skip all of it.
+        """
+        if any(APP_ID in step.properties for step in self._steps):
+            raise UnsupportedFeatureError(
+                f"{self.fork.root.uri}: a transaction over several tables contains no numbered writes "
+                f"({APP_ID}, COPY INTO, which load each number or file once); make them outside of it"
+            )
         current = reopened(self.fork)
         if not self._is_of_rows:
             self._check_unchanged(current)
@@ -172,12 +186,15 @@ class Transfer:
 
     @cached_property
     def _steps(self) -> Sequence[Transaction]:
-        """The transactions of the branch. Raises VersionNotFoundError if one of its versions was removed."""
+        """The transactions of the branch. Raises CommitConflictError if one of its versions was removed."""
         found = []
         for version in range(self.fork.version + 1, self.head.version + 1):
             step = find_transaction(self.head.store, version)
             if step is None:
-                raise VersionNotFoundError(f"{self.head.store.uri}, version {version}, was removed; run the changes again")
+                raise CommitConflictError(
+                    f"{self.head.store.uri}, version {version}, was removed by a cleanup; run the changes again",
+                    retryable=True,
+                )
             found.append(step)
         return found
 

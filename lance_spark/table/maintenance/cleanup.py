@@ -490,10 +490,12 @@ def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
     """Clean up after a commit if the table's config requires it for this version; otherwise return None.
 
     The keys are those of pylance: `lance.auto_cleanup.interval` (in versions), `.older_than` ("14days") and `.retain_versions`. As in
-    pylance, the previous version is kept, since it may be in use. Raises LanceError for invalid values.
+    pylance, the previous version is kept, since it may be in use. The branch of a transaction over several tables keeps all versions for
+    its commit. Raises LanceError for invalid values.
     """
     config = {key.removeprefix(AUTO): value for key, value in snapshot.manifest.config.items() if key.startswith(AUTO)}
-    if "interval" not in config:
+    branch = snapshot.manifest.branch
+    if "interval" not in config or (branch is not None and branch.startswith(refs.TRANSACTION_BRANCH)):
         return None
     try:
         interval = int(config["interval"])

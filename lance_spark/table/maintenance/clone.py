@@ -69,6 +69,7 @@ def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = N
     """
     refs.check_branch_name(name)
     source, root = resolve(snapshot, reference), snapshot.root
+    refs.check_not_in_transaction(source, source.manifest.branch, "new branches")
     check_writable(source.manifest, source.store.uri)
     if name in refs.branches(root):
         raise RefConflictError(f"the branch {name!r} of {root.uri} already exists")
@@ -98,6 +99,7 @@ def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None
     to is warned of: its cleanups may break the clone. Raises TableAlreadyExistsError.
     """
     source = resolve(snapshot, reference)
+    refs.check_not_in_transaction(source, source.manifest.branch, "shallow clones")
     check_writable(source.manifest, source.store.uri)
     _check_free(target)
     manifest = _shallow(source)

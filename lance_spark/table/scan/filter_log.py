@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from lance_spark.errors import CorruptFileError, MissingFileError
+from lance_spark.errors import CorruptFileError, MissingFileError, StorageError
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.tree import And, Column, Compare, Expression, In, walk
 from lance_spark.table.versions.snapshot import Snapshot
@@ -66,23 +66,22 @@ def _kind(condition: Expression) -> Kind:
 
 
 def read_log(path: str, table: str) -> list[Noted]:
-    """The lines of a table. Raises MissingFileError, and CorruptFileError for a line that is none of a log."""
+    """The lines of a table. Raises MissingFileError and StorageError, and CorruptFileError for a line that is none of a log."""
     if not os.path.exists(path):
         raise MissingFileError(f"{path}: there is no log of filters; scans keep one if {VARIABLE} names its file")
-    found = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                noted = _noted(line)
-            except (ValueError, TypeError) as e:
-                raise CorruptFileError(f"{path}: line {number} is not one of a log of filters: {e}") from e
-            if noted.table == table:
-                found.append(noted)
-    return found
+    try:
+        with open(path, "rb") as file:
+            noted = [_noted(path, number, line) for number, line in enumerate(file, 1)]
+    except OSError as e:
+        raise StorageError(f"{path}: the log of filters cannot be read: {e}") from e
+    return [line for line in noted if line.table == table]
 
 
-def _noted(line: str) -> Noted:
-    noted = Noted(**json.loads(line))
-    if not (isinstance(noted.rows, int) and isinstance(noted.read, int) and isinstance(noted.columns, dict)):
-        raise TypeError("expected numbers of rows, and columns")
-    return noted
+def _noted(path: str, number: int, line: bytes) -> Noted:
+    """A line of a log."""
+    try:
+        found = json.loads(line)
+        columns: dict[str, Kind] = dict(found["columns"])
+        return Noted(str(found["table"]), int(found["rows"]), int(found["read"]), columns)
+    except (ValueError, TypeError, KeyError) as e:
+        raise CorruptFileError(f"{path}: line {number} is not one of a log of filters: {e}") from e

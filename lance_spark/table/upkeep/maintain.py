@@ -10,7 +10,7 @@ from datetime import timedelta
 from lance_spark.display.listing import SHOWN, Listing, left_out
 from lance_spark.display.table import Table
 from lance_spark.display.words import size
-from lance_spark.errors import CommitConflictError, InvalidOptionError, LanceError, check_at_least, check_type
+from lance_spark.errors import CommitConflictError, InvalidOptionError, LanceError, UnsupportedFeatureError, check_at_least, check_type
 from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.runner import Runner
@@ -48,6 +48,8 @@ class Upkeep:
             check_at_least("budget_bytes", self.budget_bytes, 0)
         if self.budget_seconds is not None:
             check_type("budget_seconds", self.budget_seconds, (int, float), "a number of seconds")
+            if not self.budget_seconds >= 0:  # neither is what is no number
+                raise ValueError(f"budget_seconds must be at least 0, not {self.budget_seconds}")
         if self.apply_recommendations and self.filter_log is None:
             raise InvalidOptionError("apply_recommendations needs a filter_log, of which recommendations are made")
         check_at_least("target_rows_per_fragment", self.target_rows_per_fragment, 1)
@@ -121,7 +123,7 @@ def maintain(runner: Runner, snapshot: Snapshot, upkeep: Upkeep) -> Maintenance:
     """Do the steps of a plan for the latest version, while the budget lasts. Each step commits for itself.
 
     A step that is under way is not interrupted; one that would take longer than the seconds that are left, at the rate of those before,
-    is left out. A step that other writers overtake is left out, too, and the next one is done.
+    is left out. A step that other writers overtake, or that cannot be done, is left out, too, and the next one is done.
     """
     snapshot = reopened(snapshot)
     budget = Budget(upkeep)
@@ -192,6 +194,9 @@ def _do(runner: Runner, before: Snapshot, step: Step) -> MaintenanceStep:
     except CommitConflictError as e:
         if not e.retryable:
             raise
+        reason = str(e)
+    except (InvalidOptionError, UnsupportedFeatureError) as e:
+        # An index was dropped after the plan was made, or is of a kind that cannot be extended.
         reason = str(e)
     after = reopened(before)
     gain = step.gain if isinstance(step, CleanUp) else waste_of(before).total - waste_of(after).total

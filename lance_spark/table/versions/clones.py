@@ -265,7 +265,7 @@ def is_needed(root: Store, clone: CloneRecord, allow_other_stores: bool = False)
     """
     if clone.uri != root.uri and not clone.uri.startswith(f"{root.uri}/tree/"):
         return clone_exists(root, clone.uri, allow_other_stores)
-    with contextlib.suppress(ValueError, TypeError):  # others may write another text, or a time without a zone
+    with contextlib.suppress(ValueError, TypeError):  # no time, or one without a zone
         age = datetime.now(UTC) - datetime.fromisoformat(clone.made_at or "")
         return age < _PUBLICATION or _names_files_of(root, clone)
     return True

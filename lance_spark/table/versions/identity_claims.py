@@ -13,7 +13,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, MissingFileError
 from lance_spark.schema.declared_types import IDENTITY
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.local import Entry
@@ -37,7 +37,11 @@ def claimed_end(store: Store, field_id: int) -> int | None:
     if not ranges:
         return 0 if _BEGUN in names else None
     path = f"{folder}/{max(ranges)}"
-    text = store.read(path)
+    try:
+        text = store.read(path)
+    except MissingFileError:
+        # A cleanup has removed it, as another writer has claimed a later range since the listing.
+        return claimed_end(store, field_id)
     if not text.isdigit():
         raise CorruptFileError(f"{store.uri}/{path} has {text[:40]!r}, expected the end of a range of numbers")
     return int(text)

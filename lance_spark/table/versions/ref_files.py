@@ -21,7 +21,14 @@ from urllib.parse import quote, unquote
 from lance_spark.display.listing import SHOWN, Named, left_out
 from lance_spark.display.table import Table
 from lance_spark.display.words import moment
-from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError, check_type
+from lance_spark.errors import (
+    CorruptFileError,
+    MissingFileError,
+    RefConflictError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+    check_type,
+)
 from lance_spark.options.tag_names import SEGMENT, is_new_tag_name, is_tag_name
 from lance_spark.storage.store import Store
 
@@ -34,6 +41,8 @@ MERGED_TAG = "lance_spark.merged."
 """How the names of tags begin that hold the version of a branch that was merged into another one."""
 CLONE_URI = "lance_spark.clone_uri"
 """The key of such a tag's metadata with the URI of the clone."""
+TRANSACTION_BRANCH = "lance_spark.transaction."
+"""How the names of the branches of transactions over several tables begin, which the id of the transaction follows."""
 MAIN = "main"
 _LOG = logging.getLogger(__name__)
 _Ref = TypeVar("_Ref")
@@ -125,6 +134,12 @@ def check_tag_name(name: str) -> None:
         raise ValueError(
             f"invalid tag name {name!r}: use letters, digits, '.', '-' and '_', no '.' at either end, no '..', no '.lock' at the end"
         )
+
+
+def check_not_in_transaction(where: object, branch: str | None, what: str) -> None:
+    """Raise UnsupportedFeatureError for the branch of a transaction: `what` would be seen outside of it, and keep the branch."""
+    if branch is not None and branch.startswith(TRANSACTION_BRANCH):
+        raise UnsupportedFeatureError(f"{where}: a transaction contains no {what}; COMMIT or ROLLBACK first")
 
 
 def check_new_tag_name(name: str) -> None:

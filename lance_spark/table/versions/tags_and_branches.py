@@ -94,6 +94,7 @@ class Tags:
         """Write a tag, replacing `before` (None: the tag is new)."""
         refs.check_tag_name(tag.name)
         root, named = self.snapshot.root, resolve(self.snapshot, reference)
+        refs.check_not_in_transaction(named, named.manifest.branch, "tags")
         size = named.store.size(named.path)
         tag = replace(tag, version=named.version, branch=named.manifest.branch, manifest_size=size)
         refs.put_tag(root, tag, new=before is None)

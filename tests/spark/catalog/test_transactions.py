@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
 import lance
 import pyarrow as pa
 import pytest
@@ -11,6 +15,10 @@ from pyspark.sql import SparkSession
 import lance_spark
 from lance_spark import LanceTable
 from lance_spark.errors import CommitConflictError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.namespace.protocol import TRANSACTION
+from lance_spark.spark.again import Asked
+from lance_spark.spark.catalog import copy_into, transactions
+from lance_spark.spark.catalog_settings import Catalog
 from tests.spark.catalog.lakes import Lake
 
 OLD = [(i, 100) for i in range(4)]
@@ -165,3 +173,24 @@ def test_a_batch_of_a_stream_is_one_transaction(spark: SparkSession, bank: Lake,
     query.awaitTermination()
     assert rows(bank, "debit") == rows(bank, "ns.credit") == [*OLD, (10, 10), (11, 11)]
     assert bank.versions("debit") == [1, 2]
+
+
+def test_copy_into_is_refused_before_it_loads_anything() -> None:
+    catalog = Catalog({"root": "/tmp/lake", TRANSACTION: "0"})
+    with pytest.raises(UnsupportedFeatureError, match="contains no COPY INTO"):
+        copy_into.begin(catalog, {"id": ["debit"]}, {"force": False}, ["file:/a"])
+
+
+@pytest.mark.parametrize("conflict", [False, True])
+def test_a_commit_that_is_asked_again_tells_a_conflict_that_the_first_answer_would_have_told(conflict: bool, tmp_path: Path) -> None:
+    lake = lance_spark.namespace(str(tmp_path))
+    lake.write(["debit"], pa.table({"id": [1, 2]}))
+    both = lake.begin_transaction()
+    both.open(["debit"]).delete("id = 1")
+    lake.open(["debit"]).delete("id = 1" if conflict else "id = 2")
+    first = Catalog({"root": str(tmp_path), TRANSACTION: both.id}, Asked("request"))
+    again = replace(first, asked=Asked("request", is_again=True))
+    for asked in (first, again, again):
+        with pytest.raises(CommitConflictError) if conflict else contextlib.nullcontext():
+            transactions.commit(asked)
+    assert lake.open(["debit"]).count_rows() == (1 if conflict else 0)

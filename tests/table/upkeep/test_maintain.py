@@ -13,8 +13,11 @@ import pytest
 
 import lance_spark
 from lance_spark import Dataset
-from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, StorageError
+from lance_spark.table.scan.runner import Here
+from lance_spark.table.upkeep.maintain import Upkeep, maintain_all
 from lance_spark.table.upkeep.waste import OPENING, waste_of
+from lance_spark.table.versions.snapshot import Snapshot
 
 ROWS = 30_000
 SHARD = "00000000-0000-0000-0000-000000000001"
@@ -97,6 +100,24 @@ def test_a_budget_of_bytes_is_kept(uri: str) -> None:
     done = Dataset.open(uri).maintain(budget_bytes=budget)
     assert "done" in {step.outcome for step in done}
     assert sum(step.bytes_to_rewrite for step in done if step.outcome == "done") <= budget
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan")])
+def test_a_budget_that_is_no_time_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="budget_seconds must be at least 0"):
+        Upkeep(budget_seconds=wrong)
+
+
+def test_an_index_that_is_dropped_meanwhile_is_left_out(uri: str, tmp_path: Path) -> None:
+    def other() -> Snapshot:
+        Dataset.open(uri).drop_index("x_idx")
+        return Dataset.write(tmp_path / "other.lance", rows(0, 1)).snapshot
+
+    found = maintain_all(Here(), {"t": lambda: Dataset.open(uri).snapshot, "other": other}, Upkeep())
+    outcomes = {step.action: step.outcome for step in found["t"]}
+    assert outcomes["optimize_indices"].startswith("left out: ")
+    assert "x_idx" in outcomes["optimize_indices"]
+    assert outcomes["compact"] == "done"
 
 
 def test_old_versions_are_removed_but_not_those_that_are_kept(uri: str) -> None:
@@ -187,10 +208,12 @@ def test_a_log_of_filters_that_is_none_is_an_error(uri: str, tmp_path: Path) -> 
     table = Dataset.open(uri)
     with pytest.raises(MissingFileError, match="LANCE_SPARK_FILTER_LOG"):
         table.maintain(filter_log=str(tmp_path / "none"))
-    own = f'{{"table": "{table.uri}", "rows": 9, "read": "many", "columns": {{}}}}\n'
-    for bad in (b'{"table": 1}\n', b"\xff\xfe\n", own.encode()):
-        (tmp_path / "bad").write_bytes(bad * 10)
-        with pytest.raises(CorruptFileError, match="line 1"):
+    with pytest.raises(StorageError, match="cannot be read"):
+        table.maintain(filter_log=str(tmp_path))
+    good = b'{"table": "t", "rows": 1, "read": 1, "columns": {}}'
+    for bad in (b'{"table": 1}', b"\xff", b"null", b"[]", good.replace(b": 1", b': "a"'), good.replace(b"{}", b"[1]")):
+        (tmp_path / "bad").write_bytes(good + b"\n" + bad)
+        with pytest.raises(CorruptFileError, match="line 2"):
             table.maintain(filter_log=str(tmp_path / "bad"))
     with pytest.raises(InvalidOptionError, match="filter_log"):
         table.maintain(apply_recommendations=True)

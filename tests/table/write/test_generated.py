@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from lance_spark import Dataset
 from lance_spark.actions.all import ACTIONS
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+from lance_spark.storage.store import Store
 from lance_spark.table.scan.runner import Here
+from lance_spark.table.versions.identity_claims import claimed_end, put_claim, superseded_claims
 
 WRITERS, WRITES = 4, 6
 DAY = {"lance-spark:generated": "CAST(at AS DATE)"}
@@ -251,3 +253,20 @@ def test_a_cleanup_keeps_the_last_claim_of_each_column_and_those_of_active_write
     append(uri, 3)
     assert column(uri, "id") == [1, 2, 3, 4]
     assert column(uri, "other") == [1, 2, 3, 4]
+
+
+def test_a_claim_that_a_cleanup_removes_while_a_writer_looks_for_the_last_one(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(uri)
+    put_claim(store, 0, 1, 10)
+    listed = Store.names
+
+    def names(self: Store, folder: str) -> Sequence[str]:
+        found = listed(self, folder)
+        monkeypatch.undo()
+        put_claim(store, 0, 10, 20)
+        for path, _ in superseded_claims(store):
+            store.delete(path)
+        return found
+
+    monkeypatch.setattr(Store, "names", names)
+    assert claimed_end(store, 0) == 20
