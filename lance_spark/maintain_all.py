@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from lance_spark.errors import TableNotFoundError
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.scan.runner import Here, Runner
@@ -62,8 +63,14 @@ def _tables(catalog: Namespace, inside: tuple[str, ...]) -> Iterator[tuple[str, 
         yield from _tables(catalog, (*inside, name))
 
 
-def _snapshot(catalog: Namespace, name: Sequence[str]) -> Snapshot:
-    return catalog.open(tuple(name)).snapshot
+def _snapshot(catalog: Namespace, name: Sequence[str]) -> Snapshot | None:
+    """The latest version of a table; None if it is only declared."""
+    try:
+        return catalog.open(tuple(name)).snapshot
+    except TableNotFoundError:
+        if catalog.lost_location(tuple(name)) is not None:
+            raise
+        return None
 
 
 def _runner(spark: Any) -> Runner:

@@ -319,7 +319,7 @@ def _clear(root: Store, id: str) -> None:
     """Remove the branches and the files of a transaction."""
     for folder in records.touched(root, id):
         with contextlib.suppress(TableNotFoundError, VersionNotFoundError):
-            Branches(open_snapshot(_table(root, folder))).delete(f"{refs.TRANSACTION_BRANCH}{id}")
+            Branches(open_snapshot(_table(root, folder))).remove(f"{refs.TRANSACTION_BRANCH}{id}")
         records.close(root, id, folder)
     records.end(root, id)
 

@@ -18,7 +18,7 @@ from lance.namespace import CreateNamespaceRequest
 
 import lance_spark
 from lance_spark import Dataset
-from lance_spark.errors import CommitConflictError, InvalidOperationError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CommitConflictError, InvalidOperationError, RefConflictError, StorageError, UnsupportedFeatureError
 from lance_spark.namespace import transaction_commit as committing
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.protocol import Namespace
@@ -329,6 +329,16 @@ def test_a_reader_finishes_a_transaction_whose_writer_died_and_keeps_what_pylanc
     expected = AFTERWARD.get(meanwhile, OLD)
     assert rows(lake.open(CREDIT)) == with_one(OLD, 1, 130)
     assert rows(lake.open(DEBIT)) == there(lake, DEBIT) == with_one(with_one(expected, 1, 70), 7, 0)
+    assert is_clean(lake)
+
+
+def test_the_branch_of_a_transaction_is_not_deleted_by_others(lake: DirectoryNamespace, dying: Callable[[], None]) -> None:
+    interrupted(lake, dying)
+    table = Dataset.open(by_path(lake, DEBIT))
+    [branch] = table.branches.list()
+    with pytest.raises(RefConflictError, match="belongs to a transaction"):
+        table.branches.delete(branch)
+    assert rows(lake.open(DEBIT)) == with_one(with_one(OLD, 1, 70), 7, 0)
     assert is_clean(lake)
 
 

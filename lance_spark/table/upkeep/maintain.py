@@ -130,17 +130,19 @@ def maintain(runner: Runner, snapshot: Snapshot, upkeep: Upkeep) -> Maintenance:
     return Maintenance(_outcome_of(runner, snapshot, step, budget) for step in plan(snapshot, upkeep))
 
 
-def maintain_all(runner: Runner, tables: Mapping[str, Callable[[], Snapshot]], upkeep: Upkeep) -> dict[str, Maintenance]:
+def maintain_all(runner: Runner, tables: Mapping[str, Callable[[], Snapshot | None]], upkeep: Upkeep) -> dict[str, Maintenance]:
     """Look after several tables with one budget: of all steps, those that gain most for each byte first.
 
-    The tables are opened by their names. An error of a table is the outcome of its step, and the other tables are looked after.
+    The tables are opened by their names; those that are not there yet need nothing. An error of a table is the outcome of its step, and
+    the other tables are looked after.
     """
     found = {name: Maintenance() for name in tables}
     planned: list[tuple[str, Snapshot, Step]] = []
     for name, opened in tables.items():
         try:
             snapshot = opened()
-            planned += ((name, snapshot, step) for step in plan(snapshot, upkeep))
+            if snapshot is not None:
+                planned += ((name, snapshot, step) for step in plan(snapshot, upkeep))
         except LanceError as e:
             found[name].append(MaintenanceStep("open", name, "", 0, 0, f"failed: {e}", 0, 0, 0, 0))
     budget = Budget(upkeep)

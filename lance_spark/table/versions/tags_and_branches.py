@@ -138,8 +138,16 @@ class Branches:
     def delete(self, branch: str) -> None:
         """Remove a branch with its files. This also removes the remains of an interrupted creation or removal.
 
-        Raises VersionNotFoundError if the branch does not exist, and RefConflictError while a tag, a clone or another branch uses it.
+        Raises VersionNotFoundError if the branch does not exist, and RefConflictError while a tag, a clone or another branch uses it,
+        and for the branch of a transaction over several tables: it may have rows that are committed, but not in the table yet.
         """
+        if branch.startswith(refs.TRANSACTION_BRANCH):
+            what = "belongs to a transaction, which removes it when it is committed or rolled back, or after a week"
+            raise RefConflictError(f"{self.snapshot.root.uri}/{refs.branch_folder(branch)} {what}")
+        self.remove(branch)
+
+    def remove(self, branch: str) -> None:
+        """As `delete`, also for the branch of a transaction, which is known to be over."""
         root, folder, allow = self.snapshot.root, refs.branch_folder(branch), self.snapshot.allow_other_stores
         others = refs.branches(root)
         known = others.pop(branch, None)

@@ -239,9 +239,11 @@ def test_a_damaged_table_does_not_keep_others_from_upkeep(tmp_path: Path) -> Non
     for name in ("a", "b"):
         for n in range(4):
             lake.write([name], rows(n * 10, 10), "append" if n else "create")
+    lake.declare_table(["later"])
     location = Path(lake.open(["a"]).uri)
     for manifest in (location / "_versions").iterdir():
         manifest.write_bytes(b"damaged")
     steps = lance_spark.maintain(lake)
     assert steps["a"][0].outcome.startswith("failed: ")
     assert [s.outcome for s in steps["b"]] == ["done"]
+    assert steps["later"] == [], "it has no data yet"
