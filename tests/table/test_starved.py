@@ -14,12 +14,15 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
 from tests.sample import by_turns, others_slow
-from tests.table.crash import CHANGES
-from tests.table.test_crash import FULL, OLD, goes_on, state, table_at
+from tests.table.crash import CHANGES, NEW
+from tests.table.test_crash import FULL, OLD, goes_on, made, state, table_at
 
 NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 """A program with mounts of its own, which also a user who is not root may make where the system allows it."""
 CREATIONS = ("create", "shallow_clone", "deep_clone")
+ELSEWHERE = ("create_vector_index", "create_vector_index_meanwhile", "put_into_log")
+"""Changes of other tables than `template`, with tests of their own: test_vectors_killed.py and mem_wal/writing/test_interrupted.py."""
+OF_TEMPLATE = [name for name in CHANGES if name not in ELSEWHERE]
 SAMPLE = ("append", "merge", "compact_with_indexes", "create_index", "create")
 can_mount = pytest.mark.skipif(
     not shutil.which("unshare") or bool(subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode),
@@ -29,8 +32,15 @@ can_mount = pytest.mark.skipif(
 
 @pytest.fixture
 def template(name: str, tmp_path: Path) -> str:
-    """Version 1: three rows; 2: six; 3: one of them deleted; for changes of indexes: 4: an index; 5: rows that it does not cover."""
+    """Version 1: three rows; 2: six; 3: one of them deleted; for changes of indexes: 4: an index; 5: rows that it does not cover.
+
+    For merges of branches: a table with the branch dev, which has changed rows.
+    """
     uri = str(tmp_path / "template")
+    if name in ("merge_branch", "fast_forward"):
+        branch = Dataset.open(made(uri, stable=True)).create_branch("dev")
+        branch.update({"s": "'dev'"}, "a = 1").delete("a = 2").insert(NEW)
+        return uri
     lance.write_dataset(OLD, uri)
     lance.write_dataset(OLD, uri, mode="append")
     lance.dataset(uri).delete("a = 3 AND s = 'z' AND _rowid < 5")
@@ -71,7 +81,7 @@ def check(name: str, template: str, folder: Path, told: list[str]) -> None:
 
 
 @can_mount
-@pytest.mark.parametrize(("name", "turn"), by_turns([name for name in CHANGES if FULL or name in SAMPLE]))
+@pytest.mark.parametrize(("name", "turn"), by_turns([name for name in OF_TEMPLATE if FULL or name in SAMPLE]))
 def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, turn: int, template: str, tmp_path: Path) -> None:
     told = outcomes("disk", name, template, tmp_path, turn)
     assert told[-1] == "done"
@@ -80,7 +90,7 @@ def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, turn: int, 
     check(name, template, tmp_path, told)
 
 
-@pytest.mark.parametrize(("name", "turn"), by_turns([name for name in CHANGES if FULL or name in SAMPLE]))
+@pytest.mark.parametrize(("name", "turn"), by_turns([name for name in OF_TEMPLATE if FULL or name in SAMPLE]))
 def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, turn: int, template: str, tmp_path: Path) -> None:
     told = outcomes("descriptors", name, template, tmp_path, turn)
     assert told[-1] == "done"
@@ -90,7 +100,7 @@ def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, turn:
 
 
 @can_mount
-@pytest.mark.parametrize("name", others_slow([name for name in CHANGES if name != "cleanup"], SAMPLE))
+@pytest.mark.parametrize("name", others_slow([name for name in OF_TEMPLATE if name != "cleanup"], SAMPLE))
 def test_a_disk_that_cannot_be_written_refuses_every_change(name: str, template: str, tmp_path: Path) -> None:
     told = outcomes("read-only", name, template, tmp_path)
     assert len(told) == 1
