@@ -10,8 +10,8 @@ from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 
 READS = 20
-"""A step is worth it if so many reads repay what it writes. With 5, a table of `bench.upkeep` kept three times as many fragments;
-with 100, three times as many bytes were rewritten, and queries took as long."""
+"""A step is worth it if so many reads repay what it writes: a choice, about the queries of a day at a table that is looked after each
+night. `bench.upkeep` shows what another number would do."""
 
 
 @dataclass(frozen=True)
