@@ -38,9 +38,11 @@ def test_the_wheel_has_the_package_the_licence_and_the_metadata(built: Path) -> 
         licence = wheel.read(f"{NAME}.dist-info/licenses/LICENSE")
     modules = {str(p.relative_to(ROOT)) for folder in ("lance_spark", "pyspark_lance") for p in (ROOT / folder).rglob("*.py")}
     java = {str(p.relative_to(ROOT)) for kind in ("java", "txt") for p in ROOT.glob(f"lance_spark/spark/jvm/**/*.{kind}")}
+    data = {f"lance_spark/index/text/analysis/{name}" for name in ("icu_tables.xz", "LICENSE-ICU")}
+    data |= {"lance_spark/namespace/catalogs/hive_metastore.thrift", "lance_spark/py.typed"}
     assert names == {
         *(name for name in names if name.startswith(f"{NAME}.dist-info/") or name.endswith(".pyi")),
-        *(modules | java | {"lance_spark/py.typed"}),
+        *(modules | java | data),
     }
     assert licence == (ROOT / "LICENSE").read_bytes()
     assert metadata["Version"] == lance_spark.__version__
