@@ -378,12 +378,14 @@ class Batches:
 
 def _usual_blocks(snapshot: Snapshot, block_rows: int | None) -> tuple[int, int]:
     """The rows of a block, unless they are given, and the blocks of a window, if rows are as large as those of the version."""
+    if block_rows is not None:
+        check_at_least("block_rows", block_rows, 1)
     fragments = snapshot.manifest.fragments
     rows = sum(fragment.physical_rows or 0 for fragment in fragments)
     row_bytes = sum(file.size or 0 for fragment in fragments for file in fragment.files) / max(rows, 1) or 1.0
     if block_rows is None:
         block_rows = int(min(max(BLOCK_BYTES / row_bytes, 1), BLOCK_ROWS))
-    blocks = WINDOW_BYTES / (row_bytes * max(block_rows, 1))
+    blocks = WINDOW_BYTES / (row_bytes * block_rows)
     return block_rows, int(min(max(blocks, 1), WINDOW_BLOCKS))
 
 

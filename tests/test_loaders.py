@@ -245,6 +245,8 @@ def test_columns_and_rows_are_chosen(table: Dataset) -> None:
         ({"drop_last": True, "pad": True}, ValueError, "not both"),
         ({"seed": -1}, ValueError, "seed must be at least 0"),
         ({"block_rows": 0}, ValueError, "block_rows must be at least 1"),
+        ({"block_rows": "64"}, TypeError, "block_rows must be an integer, not '64'"),
+        ({"window_blocks": "64"}, TypeError, "window_blocks must be an integer, not '64'"),
     ],
 )
 def test_wrong_arguments(table: Dataset, arguments: dict[str, Any], error: type[Exception], message: str) -> None:

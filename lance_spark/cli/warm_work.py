@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.sip_hash import sip_hashes
 from lance_spark.cli.warm_rows import (
     common_types,
     nested_types,
@@ -61,6 +62,7 @@ def work(folder: str) -> None:
         _search_vectors(f"{folder}/vectors-{value_type}", value_type)
     sort_order(pa.array([f"text {n}" for n in range(_MANY)]))
     _read_old_positions()
+    sip_hashes(pa.array([b"a key in a write-ahead log"]))
     list(components([pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([2, 3])})]))
 
 

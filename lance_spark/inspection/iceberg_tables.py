@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.inspection.metadata_table import MetadataTable, Row
@@ -24,6 +25,8 @@ _DATA, _POSITIONS = 0, 1
 """Iceberg's numbers for the contents of a file."""
 _EXISTING, _ADDED = 0, 1
 """Iceberg's numbers for the status of a file in a version."""
+_BATCH_ROWS = 1 << 16
+"""The most deleted rows in a batch: each has the paths of two files."""
 
 
 def _snapshots(snapshot: Snapshot) -> Iterable[Row]:
@@ -64,21 +67,25 @@ def _delete_files(snapshot: Snapshot) -> Iterator[Row]:
             yield (_POSITIONS, _uri(store, path), "LANCE", fragment.deletion.num_deleted, None, fragment.id)
 
 
-def _position_deletes(snapshot: Snapshot) -> pa.Table:
+def _position_deletes(snapshot: Snapshot) -> pa.RecordBatchReader:
     """A row for each deleted row."""
     schema = pa.schema(list(_POSITION_DELETE.items()))
-    found = [schema.empty_table()]
+    return pa.RecordBatchReader.from_batches(schema, _deleted_positions(snapshot, schema))
+
+
+def _deleted_positions(snapshot: Snapshot, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for fragment in snapshot.manifest.fragments:
         if fragment.deletion is None:
             continue
-        offsets = read_deletions(fragment, snapshot.locations)
+        offsets = read_deletions(fragment, snapshot.locations).astype(np.int64)
         data_file = _uri(*snapshot.locations.data_file(fragment.files[0]))
         deletion_file = _uri(*snapshot.locations.deletion_file(fragment))
-        known = (data_file, pa.scalar(_NO_SPEC, pa.int32()), deletion_file)
-        file_path, spec_id, delete_file_path = (pa.repeat(value, len(offsets)) for value in known)
-        columns = [file_path, pa.array(offsets).cast(pa.int64()), spec_id, delete_file_path]
-        found.append(pa.table(columns, schema=schema))
-    return pa.concat_tables(found)
+        for start in range(0, len(offsets), _BATCH_ROWS):
+            positions = pa.array(offsets[start : start + _BATCH_ROWS])
+            known = (data_file, pa.scalar(_NO_SPEC, pa.int32()), deletion_file)
+            file_path, spec_id, delete_file_path = (pa.repeat(value, len(positions)) for value in known)
+            columns = [file_path, positions, spec_id, delete_file_path]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _uri(store: Store, path: str) -> str:

@@ -17,11 +17,11 @@ Row = Sequence[Any]
 class MetadataTable:
     """The columns of a table about a table, and the function that returns its rows for a version.
 
-    Where they are many, they are a table of Arrow.
+    Where they are many, they are batches.
     """
 
     columns: Mapping[str, pa.DataType]
-    rows: Callable[[Snapshot], Iterable[Row] | pa.Table]
+    rows: Callable[[Snapshot], Iterable[Row] | pa.RecordBatchReader]
 
     @property
     def schema(self) -> pa.Schema:
@@ -30,8 +30,13 @@ class MetadataTable:
 
     def read(self, snapshot: Snapshot) -> pa.Table:
         """All rows."""
+        return self.batches(snapshot).read_all()
+
+    def batches(self, snapshot: Snapshot) -> pa.RecordBatchReader:
+        """The rows. Where they are many, one batch of them is in memory at a time."""
         found = self.rows(snapshot)
-        if isinstance(found, pa.Table):
+        if isinstance(found, pa.RecordBatchReader):
             return found
         columns = list(zip(*found)) or [()] * len(self.columns)
-        return pa.table([pa.array(values, t) for values, t in zip(columns, self.columns.values())], schema=self.schema)
+        arrays = [pa.array(values, t) for values, t in zip(columns, self.columns.values())]
+        return pa.table(arrays, schema=self.schema).to_reader()

@@ -2,6 +2,7 @@
 
 An open transaction has the file `__transactions/<id>.begun`, and for each table that it has touched the
 file `__transactions/<id>.<folder>.touched`. So one listing tells whether there is anything to look for.
+In the name of the file is a digest of a long folder, which the content then has after a line break.
 Its record is an entry of the metadata of the table `__manifest`, which every writer of `__manifest` keeps:
 the version that has it is the commit. Records are numbered in the order of the commits.
 """
@@ -9,6 +10,7 @@ the version that has it is the commit. Records are numbered in the order of the 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 import uuid
@@ -33,6 +35,10 @@ ABANDONED_S = 7 * 24 * 3600.0
 _MARGIN_S = 3600.0
 """The longest time that a commit takes, and by which clocks differ."""
 _BEGUN, _TOUCHED = ".begun", ".touched"
+_DIGEST = "="
+"""What a digest begins with: the quoted name of a folder has no such character."""
+_MOST_QUOTED = 128
+"""The longest quoted name in the name of a file, which may have 255 bytes."""
 
 
 @dataclass(frozen=True)
@@ -158,16 +164,26 @@ def check_not_old(root: Store, opened: Opened) -> None:
 
 def touch(root: Store, id: str, folder: str, *, made: bool) -> None:
     """Note that a transaction makes its branch of the table in a folder, or that it is made."""
-    root.put(_touched_file(id, folder), b"made" if made else b"")
+    state, name = "made" if made else "", _folder_name(folder)
+    content = f"{state}\n{folder}" if name.startswith(_DIGEST) else state
+    root.put(_touched_file(id, folder), content.encode())
 
 
 def is_made(root: Store, id: str, folder: str) -> bool:
     """Whether the branch of a table that a transaction has touched was made."""
-    return root.read(_touched_file(id, folder)) == b"made"
+    return bytes(root.read(_touched_file(id, folder))).partition(b"\n")[0] == b"made"
 
 
 def _touched_file(id: str, folder: str) -> str:
-    return f"{FOLDER}/{id}.{quote(folder, safe='')}{_TOUCHED}"
+    return f"{FOLDER}/{id}.{_folder_name(folder)}{_TOUCHED}"
+
+
+def _folder_name(folder: str) -> str:
+    """The part of a file's name that stands for the folder of a table."""
+    quoted = quote(folder, safe="")
+    if len(quoted) <= _MOST_QUOTED:
+        return quoted
+    return f"{_DIGEST}{hashlib.sha256(folder.encode()).hexdigest()}"
 
 
 def touched(root: Store, id: str) -> list[str]:
@@ -177,8 +193,14 @@ def touched(root: Store, id: str) -> list[str]:
 
 def _touched(root: Store, id: str) -> Iterator[str]:
     for name in root.names(FOLDER):
-        if name.startswith(f"{id}.") and name.endswith(_TOUCHED):
-            yield unquote(name.removeprefix(f"{id}.").removesuffix(_TOUCHED))
+        if not (name.startswith(f"{id}.") and name.endswith(_TOUCHED)):
+            continue
+        folder_name = name.removeprefix(f"{id}.").removesuffix(_TOUCHED)
+        if not folder_name.startswith(_DIGEST):
+            yield unquote(folder_name)
+            continue
+        with contextlib.suppress(MissingFileError):  # closed after the listing
+            yield bytes(root.read(f"{FOLDER}/{name}")).partition(b"\n")[2].decode()
 
 
 def is_quiet(root: Store) -> bool:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError
-from lance_spark.inspection.metadata_tables import METADATA_TABLES
+from lance_spark.errors import InvalidOptionError, MissingFileError
+from lance_spark.inspection.metadata_tables import METADATA_TABLES, metadata_table
 
 
 @pytest.fixture
@@ -126,3 +126,21 @@ def test_the_tables_of_all_versions_have_each_file_once(tmp_path: Path) -> None:
     [manifest] = dataset.metadata_table("manifests").to_pylist()
     assert (manifest["added_data_files_count"], manifest["existing_data_files_count"]) == (1, 0)
     assert dataset.checkout_version(2).metadata_table("all_data_files").num_rows == 2
+
+
+def test_deleted_rows_are_read_in_batches(tmp_path: Path) -> None:
+    rows = pa.table({"a": range(200_000)})
+    table = Dataset.write(tmp_path / "t", rows, max_rows_per_file=150_000).delete("a % 10 > 0")
+    batches = list(metadata_table("position_deletes").batches(table.snapshot))
+    assert max(batch.num_rows for batch in batches) <= 1 << 16
+    positions = [position for batch in batches for position in batch["pos"].to_pylist()]
+    deleted = [a for a in range(200_000) if a % 10]
+    assert positions == [a if a < 150_000 else a - 150_000 for a in deleted]
+
+
+def test_a_lost_file_of_deletions_is_named(tmp_path: Path) -> None:
+    Dataset.write(tmp_path / "t", pa.table({"a": range(10)})).delete("a < 5")
+    [lost] = (tmp_path / "t" / "_deletions").iterdir()
+    lost.unlink()
+    with pytest.raises(MissingFileError, match="_deletions"):
+        Dataset.open(tmp_path / "t").metadata_table("position_deletes")

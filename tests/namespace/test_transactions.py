@@ -698,3 +698,20 @@ def test_other_namespaces_are_refused_by_name(tmp_path: Path) -> None:
         lance_spark.namespace(str(tmp_path / "parts")).transaction(),
     ):
         pass
+
+
+def test_a_table_with_a_long_name_of_other_letters_takes_part(tmp_path: Path) -> None:
+    """Its folder has 216 bytes, and would have 636 in percent signs."""
+    long_name = ["表" * 70]
+    lake = lake_at(str(tmp_path / "lake"), credit=long_name)
+    with lake.transaction() as both:
+        both.open(DEBIT).update({"amount": "1"}, "id = 1")
+        both.open(long_name).update({"amount": "2"}, "id = 1")
+    assert rows(lake.open(DEBIT)) == with_one(OLD, 1, 1)
+    assert rows(lake.open(long_name)) == with_one(OLD, 1, 2)
+    assert not lake.root.names("__transactions")
+    rolled_back = lake.begin_transaction()
+    rolled_back.open(long_name).delete("id = 1")
+    rolled_back.roll_back()
+    assert rows(lake.open(long_name)) == with_one(OLD, 1, 2)
+    assert not lake.root.names("__transactions")

@@ -69,6 +69,9 @@ def _versions(snapshot: Snapshot, options: Mapping[str, str]) -> tuple[int, int]
             raise InvalidOptionError(f"create_changelog_view has no option {name!r}; its options are: {', '.join(_OPTIONS)}")
         if not text.isdecimal():
             raise InvalidOptionError(f"create_changelog_view: the option {name!r} is a number, not {text!r}")
+    for version, time in ((_START, _START_TIME), (_END, _END_TIME)):
+        if version in options and time in options:
+            raise InvalidOptionError(f"create_changelog_view: give {version!r} or {time!r}, not both")
     first, last = 1, snapshot.version
     if _START_TIME in options or _END_TIME in options:
         times = {entry.version: round(entry.timestamp.timestamp() * 1000) for entry in history(snapshot.store)}

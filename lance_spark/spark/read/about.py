@@ -52,4 +52,4 @@ class AboutReader(DataSourceReader):
         """The rows."""
         start_task()
         with brief_errors():
-            yield from metadata_table(self._name).read(open_pinned(*self._pinned)).to_batches()
+            yield from metadata_table(self._name).batches(open_pinned(*self._pinned))

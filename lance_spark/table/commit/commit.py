@@ -37,7 +37,7 @@ from lance_spark.table.commit.restore_check import check_restored
 from lance_spark.table.commit.retry import COMMIT_TRIES, attempts, back_off
 from lance_spark.table.commit.same_table import check_continues, made_anew, remove_dropped
 from lance_spark.table.commit.shared_ids import separated, separation
-from lance_spark.table.commit.unread_rows import begins_log, check_unread_rows, without_earlier_log
+from lance_spark.table.commit.unread_rows import begins_log, check_unread_rows, end_log, without_earlier_log
 from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
@@ -182,6 +182,7 @@ def _next(
         is_new_log = begins_log(current.manifest if current else None, manifest, transaction.operation)
         if current is not None:
             check_unread_rows(current, manifest, is_new_log)
+        end_log(current, manifest, is_new_log, store)
         if is_new_log:
             manifest = without_earlier_log(store, manifest)
         check()

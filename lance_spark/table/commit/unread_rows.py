@@ -11,6 +11,7 @@ that it knows. Therefore, as in pylance, these changes are refused as long as th
 - a column that becomes non-nullable: rows in the log may have nulls in it, and tombstones have;
 - another primary key, also under other names: rows of the log would no longer replace those of the table.
 
+Writers that are open when the log ends, or another one begins, can put nothing more: their rows would have the columns of another table.
 A new log begins without rows: what an earlier log has left in the table's folder, SSTables that were merged, counts as merged in it, too.
 
 Other changes lose nothing: dropped and renamed columns keep their ids or are dropped in the log as well, and deletions, updates, merges and
@@ -28,6 +29,7 @@ from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import with_compacted
+from lance_spark.table.versions.shard_appender import end_writers
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import flushed, has_log, unread_shards
 
@@ -43,6 +45,19 @@ def without_earlier_log(store: Store, after: Manifest) -> Manifest:
     """The version, which begins a log, without the SSTables of an earlier log. Raises CorruptFileError."""
     earlier = flushed(store)
     return replace(after, indexes=with_compacted(after.indexes, earlier, after.version)) if earlier else after
+
+
+def end_log(current: Snapshot | None, after: Manifest, is_new_log: bool, store: Store) -> None:
+    """End the work of writers of the log of `current`, unless `after`, as the next version, has the same one.
+
+    Raises UnsupportedFeatureError if they have put rows meanwhile, which the next version would lose.
+    """
+    is_dropped = current is not None and has_log(current.manifest) and not has_log(after)
+    if not is_new_log and not is_dropped:
+        return
+    end_writers(store)
+    if current is not None:
+        check_unread_rows(current, after, is_new_log)
 
 
 def check_unread_rows(current: Snapshot, after: Manifest, is_new_log: bool = False) -> None:

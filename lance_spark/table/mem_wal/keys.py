@@ -98,7 +98,9 @@ def read_once(scan: ScanTask) -> pa.Table:
 
     # The identity tells an SSTable from that of a table which was at this place before.
     columns = tuple((f.id, f.name) for f in given.fields)
-    key = pin.store.uri, pin.identity, columns, scan.fragment_ids.tobytes()
+    parts = slice(scan.start, scan.stop)
+    rows = scan.pool.starts[parts].tobytes(), scan.pool.stops[parts].tobytes()
+    key = pin.store.uri, pin.identity, columns, scan.fragment_ids.tobytes(), rows
     return _read.get(key, read, lambda keys: keys.nbytes)
 
 

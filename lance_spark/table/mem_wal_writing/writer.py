@@ -45,10 +45,11 @@ from lance_spark.schema.primary_key import primary_key
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal_writing.configuration import configuration
-from lance_spark.table.mem_wal_writing.entry import Appender, entry_bytes, entry_schema, last_numbers
+from lance_spark.table.mem_wal_writing.entry import entry_bytes, entry_schema, last_numbers
 from lance_spark.table.mem_wal_writing.key_tuples import check_key_types
 from lance_spark.table.mem_wal_writing.settings import WriterSettings
 from lance_spark.table.mem_wal_writing.sstable import maintained, write_sstable
+from lance_spark.table.versions.shard_appender import Appender
 from lance_spark.table.versions.shard_states import ShardState, ShardStates
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.versions.write_ahead_log import Shard, shard_now
@@ -117,6 +118,7 @@ class ShardWriter:
     """The writer of one shard, from `Dataset.mem_wal_writer`: a context manager, for one process and any of its threads.
 
     Claiming a shard ends the work of its older writers: their next `put` raises WriterFencedError. What they have put is kept.
+    So does a commit after which the table has another log, or none.
     """
 
     def __init__(

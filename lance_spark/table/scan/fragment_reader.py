@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 
 _OF_DELTA = {DELTA_ROW_ID: ROW_ID, DELTA_ROW_VERSION: UPDATED_AT}
 """Fields with Delta Lake's names for columns of ours."""
+_NAMES_OF_DELTA = {
+    DELTA_ROW_ID: ("_metadata.row_id", "_rowid"),
+    DELTA_ROW_VERSION: ("_metadata.row_commit_version", "_row_last_updated_at_version"),
+}
+"""The names of these, and of ours."""
 _PROVEN_ROWS = 1 << 22
 """Fragments of more rows are not believed to have them before a data file says so: a few bytes of a manifest can claim billions."""
 
@@ -198,11 +203,20 @@ class FragmentReader:
     def _of_row(self, field_id: int, rows: Rows) -> pa.Array:
         """The path or the name of the rows' data file, their places in it, their ids, or the versions that changed them last."""
         if field_id in _OF_DELTA:
-            return self._row_column(_OF_DELTA[field_id], rows).cast(pa.int64())
+            return self._signed(field_id, self._row_column(_OF_DELTA[field_id], rows))
         if field_id == FILE_ROW:
             return pa.array(_numbers(rows).astype(np.int64))
         store, path = self._locations.data_file(self._fragment.files[0])
         return pa.repeat(pa.scalar({FILE_PATH: f"{store.uri}/{path}", FILE_NAME: path.rpartition("/")[2]}[field_id]), len(rows))
+
+    def _signed(self, field_id: int, numbers: pa.Array) -> pa.Array:
+        """The values of a column with a name of Delta Lake's, whose type is signed. Ours are not."""
+        try:
+            return numbers.cast(pa.int64())
+        except pa.ArrowInvalid as e:
+            name, own = _NAMES_OF_DELTA[field_id]
+            what = f"a value of {name} is from 2^63 on, which its type bigint cannot have; read {own}"
+            raise UnsupportedFeatureError(f"fragment {self._fragment.id}: {what}") from e
 
     def _sequence(self, field_id: int) -> RowIds | RowVersions | None:
         """The row ids or versions of the fragment; None if it has no versions, which means version 1."""

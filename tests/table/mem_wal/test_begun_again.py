@@ -9,7 +9,7 @@ import lance
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError, WriterFencedError
 from lance_spark.metadata.operations import Overwrite
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.declared_log import PROPERTY
@@ -67,6 +67,38 @@ def test_rows_of_an_earlier_log_do_not_come_back(ends: str, begins: str, uri: st
     assert ids(uri) == [1, 2, 8]
     Dataset.open(uri).merge_mem_wal()
     assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == [1, 2, 8]
+
+
+@pytest.mark.parametrize("begins", BEGINS)
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_writer_of_an_earlier_log_puts_nothing_into_the_new_one(ends: str, begins: str, uri: str) -> None:
+    with Dataset.open(uri).mem_wal_writer(SHARD) as writer:
+        ENDS[ends](uri)
+        Dataset.open(uri).delete("id > 2")
+        BEGINS[begins](uri)
+        with pytest.raises(WriterFencedError, match="a newer writer"):
+            writer.put(logs.rows(9))
+        writer.leave()
+    put(uri, 8)
+    assert ids(uri) == [1, 2, 8]
+
+
+def test_a_writer_puts_nothing_into_a_table_that_was_replaced_with_a_log(uri: str) -> None:
+    with Dataset.open(uri).mem_wal_writer(SHARD) as writer:
+        overwritten(uri)
+        with pytest.raises(WriterFencedError, match="a newer writer"):
+            writer.put(logs.rows(9))
+        writer.leave()
+    assert ids(uri) == [1, 2]
+
+
+def test_a_refused_overwrite_ends_no_writer(uri: str) -> None:
+    with Dataset.open(uri).mem_wal_writer(SHARD) as writer:
+        writer.put(logs.rows(8))
+        with pytest.raises(UnsupportedFeatureError, match="write-ahead log has rows"):
+            overwritten(uri)
+        writer.put(logs.rows(9))
+    assert ids(uri) == [1, 2, 5, 6, 8, 9]
 
 
 def test_a_table_that_is_replaced_with_a_log_has_none_of_the_old_rows(uri: str) -> None:

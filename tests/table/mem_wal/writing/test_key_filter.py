@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import lance
@@ -47,6 +49,27 @@ def sstable(uri: Path, rows: pa.Table, library: str) -> Path:
 def test_the_hash_of_nothing_is_that_of_rust() -> None:
     """What Rust's `DefaultHasher` returns when nothing was hashed."""
     assert sip_hashes(pa.array([b""], pa.binary())).tolist() == [15130871412783076140]
+
+
+def calls_to_hash(key: bytes) -> int:
+    """How many calls of Python it takes."""
+    keys, calls = pa.array([b"another", key]), []
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            calls.append(frame)
+
+    sip_hashes(keys)  # compiles
+    sys.setprofile(count)
+    try:
+        sip_hashes(keys)
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def test_no_step_of_python_is_taken_for_each_word_of_a_long_key() -> None:
+    assert calls_to_hash(bytes(1 << 12)) == calls_to_hash(bytes(8))
 
 
 @pytest.mark.parametrize("name", KEYS)

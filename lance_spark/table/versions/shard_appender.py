@@ -1,0 +1,119 @@
+"""Putting entries at the next positions of a shard of the write-ahead log, and ending the work of other writers.
+
+Implements "Writer Fencing" of the MemTable and WAL specification.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    StorageError,
+    UnsupportedFeatureError,
+    WriterFencedError,
+)
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.shard_states import ShardStates
+from lance_spark.table.versions.write_ahead_log import Shard, latest_state, positions, shard_names
+
+_TRIES = 3
+
+
+@dataclass
+class Appender:
+    """Puts entries at the next positions of a shard, for the writer of an epoch."""
+
+    store: Store
+    shard: Shard
+    states: ShardStates
+    epoch: int
+    position: int
+
+    @classmethod
+    def begin(cls, states: ShardStates, epoch: int) -> Appender:
+        """The appender of a new epoch. If there was an older one, its writers find their next position taken from now on."""
+        there = positions(states.store, states.shard)
+        own = cls(states.store, states.shard, states, epoch, there[-1] + 1 if there else 1)
+        if epoch > 1:
+            own._put_sentinel()
+        return own
+
+    def _put_sentinel(self) -> None:
+        data = _sentinel_bytes(self.epoch)
+        while not self._put(data):
+            self.position += 1  # a writer of an older epoch was first; its entry is replayed
+        self.position += 1
+
+    def append(self, data: bytes) -> int:
+        """Put an entry; returns its position. When this returns, the entry survives a crash.
+
+        Raises WriterFencedError if another writer has taken over, StorageError if certainly nothing was written, and
+        CommitStateUnknownError if this is unknown.
+        """
+        # On an object store this would take another request; there it is found when a generation is flushed.
+        if not self.store.is_remote and not self.states.is_there():
+            raise WriterFencedError(f"{self.states}: the shard is gone, as its table was dropped; nothing was written")
+        if not self._put(data):
+            self.states.check_not_fenced(self.epoch)
+            what = f"there is an entry at position {self.position} that this writer has not put there"
+            raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one")
+        self.position += 1
+        return self.position - 1
+
+    def _put(self, data: bytes) -> bool:
+        """Put an entry at the position. Returns False if there is another one."""
+        path = self.shard.entry(self.position)
+        lost: StorageError | None = None
+        for _ in range(_TRIES):
+            try:
+                self.store.put_if_absent(path, data)
+                return True
+            except FileExistsError:
+                # Clients of object stores retry: the entry may be our own. Those of other epochs differ.
+                return self._is_there(path, data)
+            except StorageError as e:
+                if self._is_there(path, data):
+                    return True
+                if not self.store.is_remote:
+                    raise
+                lost = e
+        what = f"it is unknown whether the entry at position {self.position} was written: {lost}"
+        raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one") from lost
+
+    def _is_there(self, path: str, data: bytes) -> bool:
+        try:
+            return self.store.read(path) == data
+        except FileNotFoundError:
+            return False
+        except StorageError as e:
+            what = f"it is unknown whether the entry at position {self.position} was written: {e}"
+            raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one") from e
+
+
+def end_writers(store: Store) -> None:
+    """End the work of the open writers of all shards, as the log ends that they know: their next `put` raises WriterFencedError.
+
+    Raises CommitConflictError if a writer claims its shard at the same time.
+    """
+    for name in shard_names(store):
+        shard = Shard(name, (), ())
+        if latest_state(store, shard) is None:
+            continue
+        states = ShardStates(store, shard)
+        with contextlib.suppress(UnsupportedFeatureError):  # the shard is sealed: it has no writers
+            claimed = states.claim(0, {})  # a shard that is there keeps its spec and values
+            Appender.begin(states, claimed.epoch)
+
+
+def _sentinel_bytes(epoch: int) -> bytes:
+    """An entry without rows, which marks where the writer of an epoch took over: an older writer finds its next place taken."""
+    noted = {"writer_epoch": str(epoch), "fence_sentinel": "true"}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([], metadata=noted)):
+        pass
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
