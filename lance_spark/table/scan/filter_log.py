@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from lance_spark.errors import CorruptFileError, MissingFileError, StorageError
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.tree import And, Column, Compare, Expression, In, walk
+from lance_spark.storage.secrets import shown
 from lance_spark.table.versions.snapshot import Snapshot
 
 VARIABLE = "LANCE_SPARK_FILTER_LOG"
@@ -25,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Noted:
-    """A line of the log: of `rows` rows, a scan read `read`. `columns` are dotted paths, with the kind of the condition."""
+    """A line of the log: of `rows` rows, a scan read `read`. `columns` are paths as a filter names them, with the kind of the condition."""
 
     table: str
     rows: int
@@ -33,13 +36,16 @@ class Noted:
     columns: dict[str, Kind]
 
 
-def note(snapshot: Snapshot, predicate: Predicate | None, rows: int, read: int) -> None:
-    """Append a line, if the log is kept and the scan has a filter. A log that cannot be written is a warning."""
+def note(snapshot: Snapshot, predicate: Predicate | None, rows: np.ndarray, read: np.ndarray) -> None:
+    """Append a line, if the log is kept and the scan has a filter. A log that cannot be written is a warning.
+
+    `rows` are the numbers of rows of all fragments, `read` those of the parts that the scan reads.
+    """
     path = os.environ.get(VARIABLE)
     if not path or predicate is None:
         return
     columns = dict(_conditions(predicate.root))
-    line = json.dumps({"table": snapshot.store.uri, "rows": rows, "read": read, "columns": columns})
+    line = json.dumps({"table": shown(snapshot.store.uri), "rows": int(rows.sum()), "read": int(read.sum()), "columns": columns})
     try:
         # A short line is appended at once, also if several processes write.
         with open(path, "a") as file:
@@ -51,10 +57,9 @@ def note(snapshot: Snapshot, predicate: Predicate | None, rows: int, read: int) 
 def _conditions(root: Expression) -> Iterator[tuple[str, Kind]]:
     """The columns of conditions with one column each, of which all must be true."""
     for condition in root.operands if isinstance(root, And) else (root,):
-        columns = {node.path for node in walk(condition) if isinstance(node, Column)}
+        columns = {node.quoted for node in walk(condition) if isinstance(node, Column)}
         if len(columns) == 1:
-            (path,) = columns
-            yield ".".join(path), _kind(condition)
+            yield columns.pop(), _kind(condition)
 
 
 def _kind(condition: Expression) -> Kind:
@@ -74,7 +79,7 @@ def read_log(path: str, table: str) -> list[Noted]:
             noted = [_noted(path, number, line) for number, line in enumerate(file, 1)]
     except OSError as e:
         raise StorageError(f"{path}: the log of filters cannot be read: {e}") from e
-    return [line for line in noted if line.table == table]
+    return [line for line in noted if line.table == shown(table)]
 
 
 def _noted(path: str, number: int, line: bytes) -> Noted:

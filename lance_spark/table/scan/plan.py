@@ -234,7 +234,7 @@ def plan_tasks(
         always = None if first is None else float((parts.rows * row_bytes(parts, first)).sum())
         sizes, whole = work_of(parts, widths), plan.fragments is not None
         pieces = grouped(parts.starts, parts.stops, sizes, cores, max_bytes, always, whole)
-    note(snapshot, predicate, int(counts.sum()), int(parts.rows.sum()))
+    note(snapshot, predicate, counts, parts.rows)
     common = _common(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
     return _tasks(common, pieces.of(parts), pieces.bounds, widths[pieces.places], plan, snapshot)
 

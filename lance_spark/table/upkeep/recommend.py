@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from lance_spark.display.words import number, size
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.compaction.clustered import Clustered
 from lance_spark.table.scan.filter_log import Kind, Noted, read_log
 from lance_spark.table.upkeep.step import Step
 from lance_spark.table.upkeep.steps import ClusterBy, CreateIndex
-from lance_spark.table.upkeep.waste import Sizes
+from lance_spark.table.upkeep.waste import Sizes, bytes_of
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.order import has_order
 
@@ -50,20 +48,26 @@ def recommendations(snapshot: Snapshot, path: str) -> Iterator[Step]:
     sizes = Sizes.of(snapshot)
     total = int(sizes.live_bytes.sum())
     schema = snapshot.manifest.schema
+    known = {quoted([field.name for field in fields]): fields for fields in schema.paths() if has_order(fields[-1])}
     indexed = {field for index in snapshot.manifest.indexes if index.name not in SYSTEM_INDEXES for field in index.fields}
     for use in _uses(lines, "equal", total):
-        field_id = _scalar(schema, use.column)
-        if field_id is not None and field_id not in indexed:
-            column = snapshot.manifest.lazy_fragments.column_bytes(frozenset([field_id]))
-            yield CreateIndex(_why(use, "want single values"), int(np.maximum(column, 0).sum()), use.gain, use.column)
-    ranges = [use for use in _uses(lines, "range", total) if _scalar(schema, use.column) is not None][:_MOST_COLUMNS]
+        fields = known.get(use.column)
+        if fields is not None and fields[-1].id not in indexed:
+            cost = int(bytes_of(snapshot, schema.select([use.column]), sizes.rows).sum())
+            yield CreateIndex(_why(use, fields, "want single values"), cost, use.gain, _name(fields))
+    ranges = [use for use in _uses(lines, "range", total) if use.column in known][:_MOST_COLUMNS]
     if ranges and not Clustered.of(snapshot).columns:
-        gain = sum(use.gain for use in ranges)
-        yield ClusterBy("; ".join(_why(use, "want ranges") for use in ranges), total, gain, tuple(u.column for u in ranges))
+        why = "; ".join(_why(use, known[use.column], "want ranges") for use in ranges)
+        yield ClusterBy(why, total, sum(use.gain for use in ranges), tuple(_name(known[use.column]) for use in ranges))
 
 
-def _why(use: _Use, want: str) -> str:
-    return f"{number(use.scans)} of {number(use.of_all)} scans {want} of {use.column}, and read {size(use.bytes_read)}"
+def _name(path: Sequence[Field]) -> str:
+    """The path of a column as a user writes it: in backticks only where it must be."""
+    return ".".join(quoted([field.name]) if "." in field.name or "`" in field.name else field.name for field in path)
+
+
+def _why(use: _Use, path: Sequence[Field], want: str) -> str:
+    return f"{number(use.scans)} of {number(use.of_all)} scans {want} of {_name(path)}, and read {size(use.bytes_read)}"
 
 
 def _uses(lines: Sequence[Noted], kind: Kind, total: int) -> list[_Use]:
@@ -76,9 +80,3 @@ def _uses(lines: Sequence[Noted], kind: Kind, total: int) -> list[_Use]:
                 scans[column] += 1
                 read[column] += int(total * share)
     return [_Use(column, scans[column], len(lines), count) for column, count in read.most_common()]
-
-
-def _scalar(schema: Schema, column: str) -> int | None:
-    """The id of a field whose values have an order, as a BTREE and a clustering need; None of others, and of one that is gone."""
-    path = next((path for path in schema.paths() if ".".join(field.name for field in path) == column), None)
-    return path[-1].id if path is not None and has_order(path[-1]) else None

@@ -32,11 +32,21 @@ _FASTER = "other writers changed the same fragments meanwhile"
 
 
 @dataclass(frozen=True)
-class Compact(Step):
-    """Join small neighbors, and leave deleted rows out."""
+class Rewriting(Step):
+    """Write fragments anew, as a compaction does."""
 
     fragments: frozenset[int]
     options: CompactionOptions
+
+    def do(self, runner: Runner, snapshot: Snapshot) -> str | None:
+        """Write them anew; see `table.compaction.optimize.optimize`, which also sorts the rows of a clustered table."""
+        done = optimize(runner, snapshot, self.fragments, self.options, NO_OPTIONS)
+        return _FASTER if done.conflicts and not done.fragments_removed else None
+
+
+@dataclass(frozen=True)
+class Compact(Rewriting):
+    """Join small neighbors, and leave deleted rows out."""
 
     action: ClassVar[str] = "compact"
 
@@ -44,11 +54,6 @@ class Compact(Step):
     def what(self) -> str:
         """The fragments, by their number."""
         return counted(len(self.fragments), "fragment")
-
-    def do(self, runner: Runner, snapshot: Snapshot) -> str | None:
-        """Write them anew; see `table.compaction.optimize.optimize`."""
-        done = optimize(runner, snapshot, self.fragments, self.options, NO_OPTIONS)
-        return _FASTER if done.conflicts and not done.fragments_removed else None
 
 
 def compactions(snapshot: Snapshot, options: CompactionOptions, most_bytes: int) -> Iterator[Compact]:
@@ -117,12 +122,10 @@ def _one_step(runs: Sequence[Compact]) -> Compact:
 
 
 @dataclass(frozen=True)
-class Cluster(Step):
+class Cluster(Rewriting):
     """Sort the rows of fragments along the columns by which the table is clustered."""
 
-    fragments: frozenset[int]
     columns: tuple[str, ...]
-    options: CompactionOptions
 
     action: ClassVar[str] = "cluster"
 
@@ -130,11 +133,6 @@ class Cluster(Step):
     def what(self) -> str:
         """The fragments, by their number, and the columns."""
         return f"{counted(len(self.fragments), 'fragment')} by {', '.join(self.columns)}"
-
-    def do(self, runner: Runner, snapshot: Snapshot) -> str | None:
-        """Write them anew, as a compaction of a clustered table does."""
-        done = optimize(runner, snapshot, self.fragments, self.options, NO_OPTIONS)
-        return _FASTER if done.conflicts and not done.fragments_removed else None
 
 
 def clusterings(snapshot: Snapshot, options: CompactionOptions) -> Iterator[Cluster]:
@@ -150,13 +148,17 @@ def clusterings(snapshot: Snapshot, options: CompactionOptions) -> Iterator[Clus
     is_chosen = np.isin(sizes.ids, chosen)
     is_unordered = np.isin(sizes.ids, list(unordered(snapshot))) & is_chosen
     unsorted_bytes = int(sizes.live_bytes[is_unordered].sum())
+    deleted_bytes = int(sizes.deleted_bytes[is_chosen].sum())
     left = -(-int(sizes.live[is_chosen].sum()) // options.target_rows_per_fragment)
-    gain = OPENING * max(len(chosen) - left, 0) + int(sizes.deleted_bytes[is_chosen].sum()) + unsorted_bytes
-    why = (
-        f"filters on {', '.join(columns)} read {size(unsorted_bytes)} in {counted(int(is_unordered.sum()), 'fragment')} "
-        "that no clustering has sorted"
-    )
-    step = Cluster(why, int(sizes.live_bytes[is_chosen].sum()), gain, frozenset(chosen), columns, options)
+    fewer = max(len(chosen) - left, 0)
+    filters = f"filters on {', '.join(columns)} read {size(unsorted_bytes)} in {counted(int(is_unordered.sum()), 'fragment')}"
+    reasons = [
+        f"{filters} that no clustering has sorted" if unsorted_bytes else "",
+        f"{number(len(chosen))} fragments can be {number(left)}" if fewer else "",
+        f"{size(deleted_bytes)} are of deleted rows" if deleted_bytes else "",
+    ]
+    cost, gain = int(sizes.live_bytes[is_chosen].sum()), OPENING * fewer + deleted_bytes + unsorted_bytes
+    step = Cluster("; ".join(filter(None, reasons)), cost, gain, frozenset(chosen), options, columns)
     if step.is_worth_it:
         yield step
 

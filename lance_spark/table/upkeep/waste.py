@@ -10,9 +10,11 @@ from pyroaring import BitMap
 
 from lance_spark.display.figures import Figures
 from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.compaction.clustered import Clustered, job_of_fragment
-from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.parts import Parts, all_live_rows
+from lance_spark.table.scan.plan import row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
 
 OPENING = 1 << 20
@@ -52,11 +54,10 @@ class Sizes:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Sizes:
-        """Those of a version. No data file is read; a file of unknown size counts as empty."""
-        fragments = snapshot.manifest.lazy_fragments
-        size = fragments.column_bytes(snapshot.manifest.schema.ids)
+        """Those of a version. No data file is read; bytes that are not known are estimated."""
+        fragments, live = snapshot.manifest.lazy_fragments, all_live_rows(snapshot)
         rows = fragments.counts[:, 1].astype(np.int64)
-        return cls(fragments.ids.astype(np.int64), rows, all_live_rows(snapshot), np.maximum(size, 0).astype(np.int64))
+        return cls(fragments.ids.astype(np.int64), rows, live, bytes_of(snapshot, snapshot.manifest.schema, rows))
 
     @property
     def deleted_bytes(self) -> np.ndarray:
@@ -69,6 +70,13 @@ class Sizes:
         """The bytes of rows that are not deleted: those that are written if a fragment is written anew."""
         live: np.ndarray = self.size - self.deleted_bytes
         return live
+
+
+def bytes_of(snapshot: Snapshot, columns: Schema, rows: np.ndarray) -> np.ndarray:
+    """The bytes of columns in each fragment, of all of its `rows`."""
+    parts = Parts.whole(snapshot.manifest.lazy_fragments, rows)
+    found: np.ndarray = (rows * row_bytes(parts, columns)).astype(np.int64)
+    return found
 
 
 @dataclass(frozen=True)
@@ -109,24 +117,24 @@ def index_sizes(snapshot: Snapshot, sizes: Sizes) -> Iterator[IndexSizes]:
 
 def _index_sizes(snapshot: Snapshot, sizes: Sizes, name: str, segments: Sequence[tuple[IndexMetadata, BitMap]]) -> IndexSizes:
     covered = BitMap.union(*(fragments for _, fragments in segments))
-    column = snapshot.manifest.lazy_fragments.column_bytes(_fields_within(snapshot, segments[0][0]))
     is_covered = np.isin(sizes.ids, np.array(covered, np.int64))
-    lacking = np.flatnonzero(~is_covered)
+    column_bytes = bytes_of(snapshot, _indexed(snapshot, segments[0][0]), sizes.rows)
+    files = [file for index, _ in segments for file in index.files]
     return IndexSizes(
         name,
-        len(segments),
-        sum(file.size for index, _ in segments for file in index.files),
-        int(sizes.live[is_covered].sum()),
-        frozenset(sizes.ids[lacking].tolist()),
-        int(sizes.live[lacking].sum()),
-        int(np.maximum(column[lacking], 0).sum()),
+        segments=len(segments),
+        bytes=sum(file.size for file in files),
+        covered_rows=int(sizes.live[is_covered].sum()),
+        lacks=frozenset(sizes.ids[~is_covered].tolist()),
+        lacking_rows=int(sizes.live[~is_covered].sum()),
+        lacking_bytes=int(column_bytes[~is_covered].sum()),
     )
 
 
-def _fields_within(snapshot: Snapshot, index: IndexMetadata) -> frozenset[int]:
-    """The ids of the indexed fields and of those inside of them, which have the values."""
-    paths = snapshot.manifest.schema.paths()
-    return frozenset(path[-1].id for path in paths if any(field.id in index.fields for field in path))
+def _indexed(snapshot: Snapshot, index: IndexMetadata) -> Schema:
+    """The columns of an index; none if they are not in the table any more."""
+    schema = snapshot.manifest.schema
+    return schema.select([quoted([f.name for f in path]) for path in schema.paths() if path[-1].id in index.fields])
 
 
 def unordered(snapshot: Snapshot) -> frozenset[int]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark import Dataset
+from lance_spark import Dataset, LanceTable
+from lance_spark.cli.main import main
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, StorageError
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.upkeep.maintain import Upkeep, maintain_all
@@ -202,6 +206,36 @@ def test_scans_note_their_filters_and_indexes_are_recommended(tmp_path: Path, mo
     assert [index["name"] for index in made.list_indices() if index["fields"] == ["x"]] == ["x_idx"]
     assert [s for s in made.maintain(filter_log=str(log)) if s.outcome == "recommended"] == []
     assert ids(uri) == list(range(ROWS))
+
+
+def test_columns_whose_names_are_quoted_are_recommended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, log = str(tmp_path / "t.lance"), str(tmp_path / "filters.jsonl")
+    inner = pa.array([{"b": n, "a b": n % 9} for n in range(1000)])
+    Dataset.write(uri, pa.table({"a": inner, "a b": range(1000)}))
+    monkeypatch.setenv("LANCE_SPARK_FILTER_LOG", log)
+    for n in range(10):
+        Dataset.open(uri).scan(filter=f"`a b` = {n} AND a.b = {n}").count_rows()
+        Dataset.open(uri).scan(filter=f"a.`a b` = {n}").count_rows()
+    steps = Dataset.open(uri).maintain(filter_log=log, apply_recommendations=True)
+    assert {s.what for s in steps if s.action == "create_index" and s.outcome == "done"} == {"a b", "a.b", "a.a b"}
+
+
+def test_all_doors_take_the_same_arguments() -> None:
+    def options(function: Callable[..., object]) -> dict[str, object]:
+        parameters = inspect.signature(function).parameters
+        return {name: p.default for name, p in parameters.items() if name not in ("self", "catalog", "spark")}
+
+    fields = {field.name: field.default for field in dataclasses.fields(Upkeep)}
+    assert options(lance_spark.maintain) == options(Dataset.maintain) == options(LanceTable.maintain) == fields
+
+
+def test_the_command_asks_before_it_removes_old_versions(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = [v.version for v in Dataset.open(uri).versions()]
+    assert main(["maintain", uri, "--retain-versions", "1"]) != 0
+    assert "Remove" in capsys.readouterr().err
+    assert [v.version for v in Dataset.open(uri).versions()] == before
+    assert main(["maintain", uri, "--retain-versions", "1", "--yes"]) == 0
+    assert len(list(Dataset.open(uri).versions())) < len(before)
 
 
 def test_a_log_of_filters_that_is_none_is_an_error(uri: str, tmp_path: Path) -> None:
