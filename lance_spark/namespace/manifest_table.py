@@ -228,8 +228,9 @@ def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None]
             if table.snapshot and is_done(table.snapshot, properties):
                 return Committed(table, False)
             prepared = prepare(table)
-        except VersionNotFoundError:
-            continue  # removed by a cleanup while it was read
+        except VersionNotFoundError:  # removed by a cleanup while it was read
+            back_off(attempt, time.monotonic() - started)
+            continue
         if prepared is None:
             return Committed(table, False)
         if done := _next(table, prepared, properties):
