@@ -27,6 +27,7 @@ from lance_spark.dataset import Dataset
 from lance_spark.index.order import sort_order
 from lance_spark.index.text.positions import decode_old_lists
 from lance_spark.table.join.components import components
+from lance_spark.table.mem_wal_writing.assignment import Assignment
 
 _MANY = 70_000
 """As many texts of an index are sorted by a kernel."""
@@ -62,6 +63,7 @@ def work(folder: str) -> None:
         _search_vectors(f"{folder}/vectors-{value_type}", value_type)
     sort_order(pa.array([f"text {n}" for n in range(_MANY)]))
     _read_old_positions()
+    _put_into_a_log(f"{folder}/log.lance")
     sip_hashes(pa.array([b"a key in a write-ahead log"]))
     list(components([pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([2, 3])})]))
 
@@ -120,6 +122,20 @@ def _change(uri: str, stable_row_ids: bool) -> None:
     dataset = Dataset.open(uri)
     dataset.scan(filter="id = 4000 AND label = 'label 3'").to_table()
     dataset.verify()
+
+
+def _put_into_a_log(uri: str) -> None:
+    """Put rows into the shards of a write-ahead log that their keys, which are texts, belong to."""
+    is_key = {"lance-schema:unenforced-primary-key": "true"}
+    key = pa.field("key", pa.string(), nullable=False, metadata=is_key)
+    schema = pa.schema([key, pa.field("value", pa.int64())])
+    batch = pa.record_batch([[f"key {n}" for n in range(100)], range(100)], schema=schema)
+    table = Dataset.write(uri, pa.Table.from_batches([batch]))
+    table = table.initialize_mem_wal(bucket_column="key", num_buckets=2)
+    for shard, rows in Assignment.of(table.snapshot, None).divided(batch):
+        with table.mem_wal_writer(shard.name) as writer:
+            writer.put(rows)
+    Dataset.open(uri).scan().to_table()
 
 
 @dataclass(frozen=True)

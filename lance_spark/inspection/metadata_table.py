@@ -39,4 +39,6 @@ class MetadataTable:
             return found
         columns = list(zip(*found)) or [()] * len(self.columns)
         arrays = [pa.array(values, t) for values, t in zip(columns, self.columns.values())]
-        return pa.table(arrays, schema=self.schema).to_reader()
+        # One batch, also without rows: PySpark makes no DataFrame of a table without any.
+        batch = pa.record_batch(arrays, schema=self.schema)
+        return pa.RecordBatchReader.from_batches(self.schema, [batch])

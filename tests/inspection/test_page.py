@@ -132,7 +132,6 @@ def test_in_a_browser_nothing_overflows_and_all_text_is_legible(
         contrasts = dict(page.evaluate(_CONTRASTS))
         assert len(contrasts) > 5
         assert min(contrasts.values()) >= 4.5, contrasts
-        assert page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert back == {"light": "rgb(255, 255, 255)", "dark": "rgb(23, 25, 28)"}[scheme]
 
@@ -183,7 +182,6 @@ def test_in_a_notebook_values_take_the_colours_around_them(
     html = NOTEBOOK.format(back=back, fore=fore, cells=cells)
     with browser.showing(chromium, written(tmp_path, html), width, "light") as page:
         assert_shown(page, width)
-        page.screenshot(path=tmp_path / f"notebook-{width}.png", full_page=True)
 
 
 def assert_shown(page: Page, width: int) -> None:
