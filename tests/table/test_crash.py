@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError, TableNotFoundError
 from lance_spark.storage.store import Store
+from tests import programs
 from tests.sample import TURNS, by_turns, others_slow
 from tests.table.crash import CHANGES, NEW
 
@@ -81,10 +80,7 @@ def goes_on(uri: str) -> None:
 
 def crashed(name: str, template: str, folder: Path | str, step: int = 1, first: int = 1) -> list[str]:
     """The tables that killed writers left, and finally the table of the writer that survived."""
-    command = [sys.executable, "-m", "tests.table.crash", name, template, str(folder), str(step), str(first)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
-    assert done.returncode == 0, done.stderr
-    killed = int(done.stdout)
+    killed = int(programs.run("tests.table.crash", name, template, str(folder), str(step), str(first)))
     assert first + step * killed > LEAST_CALLS.get(name, 10)
     return [f"{folder}/{first + step * number}" for number in range(killed + 1)]
 
