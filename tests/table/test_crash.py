@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from datetime import timedelta
@@ -16,12 +15,11 @@ from lance_spark import Dataset
 from lance_spark.errors import RefConflictError, TableNotFoundError
 from lance_spark.storage.store import Store
 from tests import programs
-from tests.sample import TURNS, by_turns, others_slow
+from tests.sample import FULL, TURNS, by_turns, others_slow
 from tests.table.crash import CHANGES, NEW
 
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
 Rows = list[tuple[object, ...]]
-FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 ON_S3_TOO = ("overwrite", "delete", "restore", "compact", "create_index", "cleanup")
 LEAST_CALLS = {"create_tag": 5, "update_config": 8}
 """Fewer calls than these would mean that they are not counted."""

@@ -13,9 +13,9 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
 from tests import programs
-from tests.sample import by_turns, others_slow
+from tests.sample import FULL, by_turns, others_slow
 from tests.table.crash import CHANGES, NEW
-from tests.table.test_crash import FULL, OLD, goes_on, made, state, table_at
+from tests.table.test_crash import OLD, goes_on, made, state, table_at
 
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 """A program with mounts of its own, which also a user who is not root may make where the system allows it."""
