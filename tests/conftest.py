@@ -104,7 +104,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for cell in cells:
             if cell not in always:
                 cell.add_marker(pytest.mark.slow)
-    part, _, parts = os.environ.get("SLOW_PART", "1/1").partition("/")
+    # Programs that tests start, some of which run tests, have nothing to do with the part.
+    part, _, parts = os.environ.pop("SLOW_PART", "1/1").partition("/")
     slow = [item for item in items if item.get_closest_marker("slow")]
     chosen = set(part_of(slow, int(part), int(parts)))
     left_out = [item for item in slow if item not in chosen]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import lance
@@ -15,11 +14,10 @@ import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
 from tests import programs
-from tests.sample import TURNS, by_turns
+from tests.sample import FULL, TURNS, by_turns
 from tests.table.crash import OF_NAMESPACES
 
 ROWS = pa.table({"a": [1, 2, 3]})
-FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 IDS = (["t"], ["new"], ["ns", "t"], ["ns", "new"], ["other"])
 
 
