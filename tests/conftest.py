@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from lance_spark.storage.hadoop import hadoop_files
 from lance_spark.table.maintenance import cleanup
@@ -83,10 +84,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> SparkInOneWorker | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkInOneWorker | None:
     if config.getvalue("dist") != "loadfile":
         return None
-    return SparkInOneWorker(config)
+    return SparkInOneWorker(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m slow` selects by marks

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
@@ -55,8 +56,8 @@ class SparkInOneWorker(LoadFileScheduling):
     if no other files are left.
     """
 
-    def __init__(self, config: pytest.Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
         config.option.loadscopereorder = False  # the items are in order
 
     def _assign_work_unit(self, node: WorkerController) -> None:
