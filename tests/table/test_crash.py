@@ -115,7 +115,8 @@ def s3_folder(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("name", "turn"),
     [
-        *by_turns(["append"]),
+        ("append", 0),
+        *others_slow([("append", turn) for turn in range(1, TURNS) if FULL], []),
         *others_slow([(name, turn) for name in ("merge", *(ON_S3_TOO if FULL else ())) for turn in range(TURNS)], []),
     ],
 )
