@@ -49,7 +49,7 @@ def part_of(slow: Sequence[pytest.Item], part: int, parts: int) -> list[pytest.I
     return chosen
 
 
-class SparkInOneWorker(LoadFileScheduling):
+class SparkInOneWorker(LoadFileScheduling):  # type: ignore[misc]
     """The first worker takes files from the start, where those with Spark are, the others from the end.
 
     So one worker starts a session, whose classes are loaded and compiled once. Another one starts its own only
