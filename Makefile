@@ -30,10 +30,10 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 test: $(VENV)/.test $(VENV)/classes.jar ## Lint, type-check and run the tests
 	$(MAKE) -j 2 lint test-plain
 
-test-plain: $(VENV)/.test $(VENV)/classes.jar
+test-plain: $(VENV)/.test $(VENV)/classes.jar $(VENV)/spark.jsa
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST)
 
-test-slow: $(VENV)/.test $(VENV)/classes.jar ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
+test-slow: $(VENV)/.test $(VENV)/classes.jar $(VENV)/spark.jsa ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
@@ -111,6 +111,11 @@ browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left 
 # The planner's Java as the wheel has it: a test compares it with each supported Spark.
 $(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java) $(wildcard lance_spark/spark/jvm/*/*.txt lance_spark/spark/jvm/*/*/*.txt)
 	$(BIN)/python scripts/classes.py "$$(scripts/javac)" $@
+
+# For sessions of tests, which start quicker with it.
+$(VENV)/spark.jsa: $(VENV)/.test | $(VENV)/classes.jar
+	rm -f $@
+	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m tests.class_archive $(abspath $@)
 
 lint: $(VENV)/.test $(VENV)/classes.jar ## Check style, formatting and types, of Java, too
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
+from tests.sample import others_slow
 from tests.spark_session import SPARK_ERRORS
 
 CATALOGS = ("sql", "session", "path")
@@ -187,6 +188,7 @@ def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tab
     assert own.sql("SHOW USER FUNCTIONS IN others.db") == []
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["sql"]), indirect=True)
 def test_a_changelog_view_shows_what_versions_have_changed(tables: Tables) -> None:
     using = " USING lance" if tables.catalog == "session" else ""
     tables.sql(f"CREATE TABLE {{log}}{using} TBLPROPERTIES ('stable_row_ids' = 'true') AS SELECT 1 AS id, 'a' AS name")
@@ -233,6 +235,7 @@ def test_views_are_in_the_session_catalog(statement: str, all_tables: Mapping[st
     own.sql("DROP VIEW {v}")
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["session"]), indirect=True)
 def test_statements_with_a_meaning_work(tables: Tables) -> None:
     path = str(tables.sql("DESCRIBE DETAIL {t}")[0][1])
     for statement, expected in WORKS.items():
