@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lance_spark.actions.action import Action, Job, Parameter, noted
 from lance_spark.actions.all import ACTIONS
 from lance_spark.actions.compact import COMPACT, WHERE
-from lance_spark.actions.iceberg import CHANGELOG_VIEW
+from lance_spark.actions.iceberg import ADD_FILES, CHANGELOG_VIEW
 from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError, UnsupportedFeatureError
+from lance_spark.spark.catalog import copy_into
 from lance_spark.spark.catalog.changelog_view import changelog_view
 from lance_spark.spark.catalog.tables import Place, base_of, current_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
@@ -61,7 +62,8 @@ def call(
 ) -> dict[str, Any]:
     """The `rows` of an operation, or the `version` that the next `tasks` of its job are based on.
 
-    With the rows may come a statement, `sql`, that is run in the session first. `place` has the parts of the table's name in SQL, `called`.
+    With the rows may come a statement, `sql`, that is run in the session first; without rows, those of the statement are the operation's.
+    `place` has the parts of the table's name in SQL, `called`.
     After the tasks, the call comes again, with that version and the `results` of the tasks of each stage so far.
     """
     action = ACTIONS[name]
@@ -75,6 +77,8 @@ def call(
     if name == CHANGELOG_VIEW.name:
         view = changelog_view(snapshot, place["called"], given)
         return {"rows": [[view.name]], "sql": view.statement(place["called"])}
+    if name == ADD_FILES.name:
+        return {"sql": copy_into.of_added_files(place["called"], given)}
     if NEW_TABLE in given:
         return {"rows": _made(catalog, action, snapshot, given)}
     if not isinstance(action.work, Job):
