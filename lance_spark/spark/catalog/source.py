@@ -42,6 +42,7 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "drop_namespace": namespaces.drop_namespace,
     "list_tables": namespaces.list_tables,
     "load": tables.load,
+    "load_about": tables.load_about,
     "exists": tables.exists,
     "is_named": tables.is_named,
     "details": tables.details,

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import (
     InvalidOptionError,
     MissingFileError,
@@ -123,6 +124,20 @@ def load(
         properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     clusters = _clusters(config, snapshot.manifest.schema)
     return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties, "clusters": clusters}
+
+
+def load_about(catalog: Catalog, place: Place, about: str) -> dict[str, Any]:
+    """Open a metadata table of a table of Spark's own catalog, whose names have no more parts than `db.t.files`."""
+    source = _opened_at(catalog, place, NOW)
+    if source.declared:
+        raise UnsupportedFeatureError(f"the table has no version before its first rows, so there is nothing yet that {about!r} is about")
+    if about.lower() in METADATA_TABLES:
+        return _about(source, about)
+    instead = {"changes": "table_changes('t', 1), the changes from version 1 on"}
+    if (branch := branch_of(("t", about))) is not None:
+        instead[about] = f"t VERSION AS OF '{branch[1]}' for the branch"
+    hint = f"; write {instead[about]}" if about in instead else nearest(about, METADATA_TABLES)
+    raise UnsupportedFeatureError(f"a table of the session catalog has no {about!r}{hint}")
 
 
 def _check_no_travel(view: Id, travel: Mapping[str, str]) -> None:

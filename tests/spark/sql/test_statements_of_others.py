@@ -169,6 +169,23 @@ def test_a_name_that_means_something_elsewhere_says_what_to_write(statement: str
         all_tables["sql"].sql(statement)
 
 
+def test_tables_about_a_table_of_the_session_catalog_have_its_name(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["session"]
+    own.sql("CREATE TABLE {about} USING lance AS SELECT 1 AS id")
+    own.sql("CREATE TABLE {empty} (id INT) USING lance")
+    assert own.sql("SELECT count(*) FROM {about}.files") == [(1,)]
+    assert own.sql("SELECT name, type FROM {about}.refs") == [("main", "BRANCH")]
+    for statement, message in {
+        "SELECT * FROM {about}.changes": r"has no 'changes'; write table_changes\('t', 1\)",
+        "SELECT * FROM {about}.branch_x": "write t VERSION AS OF 'x' for the branch",
+        "SELECT * FROM {about}.file": "has no 'file'; did you mean 'files'",
+        "SELECT * FROM {empty}.files": "no version before its first rows",
+        "SELECT * FROM {missing}.files": "REQUIRES_SINGLE_PART_NAMESPACE|NOT_FOUND",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(statement)
+
+
 def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tables]) -> None:
     own = all_tables["sql"]
     with pytest.raises(SPARK_ERRORS, match="UNRESOLVED_ROUTINE"):

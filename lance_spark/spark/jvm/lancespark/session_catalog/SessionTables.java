@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.catalog.CatalogInstall;
 import lancespark.catalog.Changes;
+import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
@@ -54,6 +55,7 @@ public class SessionTables extends DelegatingCatalogExtension {
 
   public Table loadTable(Identifier id) {
     try {
+      if (id.namespace().length == 2 && SessionEntry.isLance(tableOf(id))) return about(id);
       Table table = super.loadTable(id);
       return Source.isOf(table) ? loaded(id, Json.object()) : table;
     } catch (Exception e) {
@@ -82,6 +84,16 @@ public class SessionTables extends DelegatingCatalogExtension {
   }
 
   private boolean isLance(Identifier id) throws Exception { return Source.isOf(super.loadTable(id)); }
+
+  /** The table that a name such as db.t.files is about. */
+  private static Identifier tableOf(Identifier id) { return Identifier.of(new String[] { id.namespace()[0] }, id.namespace()[1]); }
+
+  /** A table about a table, such as db.t.files. */
+  private static Table about(Identifier id) throws Exception {
+    ObjectNode request = Json.object().put("about", id.name());
+    request.set("place", SessionEntry.place(SessionEntry.of(tableOf(id))));
+    return NamedTable.inner(NamespaceCatalog.ofPaths().python.ask("load_about", request, id, id.namespace()), "spark_catalog." + id);
+  }
 
   private static Table loaded(Identifier id, ObjectNode request) throws Exception {
     CatalogTable entry = SessionEntry.of(id);
