@@ -93,6 +93,8 @@ REFUSED = {
     "ALTER TABLE {t} SET LOCATION '/tmp/y'": "CREATE TABLE .. USING lance LOCATION",
     "CREATE OR REPLACE TABLE others.db.other SHALLOW CLONE {t} CLONE": "the end|LOCATION",
     "CALL others.system.add_files(table => '<t>', source_table => 'db.x')": "write INSERT INTO t SELECT",
+    "SELECT id, name__blob_pos FROM {t} WHERE id > 1": r"name\.position and name\.size",
+    "SELECT max(t.name__blob_size) FROM {t} t": r"name\.position and name\.size",
     "ALTER TABLE {t} ALTER COLUMN id TYPE INT": r"alterColumn\('id', type='int'\)",
     "CALL others.system.cherrypick_snapshot('<t>', 1)": "name the branch: CALL cherry_pick",
     "CALL others.system.compute_table_stats(table => '<t>', snapshot_id => 'snap1', columns => array('a'))": "nothing is needed",
