@@ -47,6 +47,7 @@ def describe(catalog: Catalog) -> dict[str, Any]:
             "parameters": [["table", "string", "the table, by its name or path"], *([p.name, p.type, p.help] for p in action.at("CALL"))],
             "required": 1 + sum(p.is_required for p in action.at("CALL")),
             "effect": action.effect,
+            "instead": action.instead,
         }
         for name, action in ACTIONS.items()
     }
@@ -63,12 +64,10 @@ def call(
     """The `rows` of an operation, or the `version` that the next `tasks` of its job are based on.
 
     With the rows may come a statement, `sql`, that is run in the session first; without rows, those of the statement are the operation's.
-    `place` has the parts of the table's name in SQL, `called`.
+    `place` has the parts of the table's name in SQL, `called`, or its path alone, and the `catalog` of the procedure.
     After the tasks, the call comes again, with that version and the `results` of the tasks of each stage so far.
     """
     action = ACTIONS[name]
-    if action.instead:
-        raise UnsupportedFeatureError(f"{name}: {action.instead}")
     given = _given(action, arguments)
     current = current_at(catalog, place)
     if name == COMPACT.name and isinstance(current, OpenedNamespace):
@@ -78,7 +77,7 @@ def call(
         view = changelog_view(snapshot, place["called"], given)
         return {"rows": [[view.name]], "sql": view.statement(place["called"])}
     if name == ADD_FILES.name:
-        return {"sql": copy_into.of_added_files(place["called"], given)}
+        return {"sql": copy_into.of_added_files(place, given)}
     if NEW_TABLE in given:
         return {"rows": _made(catalog, action, snapshot, given)}
     if not isinstance(action.work, Job):

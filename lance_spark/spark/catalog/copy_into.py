@@ -74,8 +74,8 @@ def parsed(rest: Tokens) -> dict[str, Any]:
 _SOURCE = re.compile(r"`?(\w+)`?\s*\.\s*`(.+)`")
 
 
-def of_added_files(table: Sequence[str], given: Mapping[str, Any]) -> str:
-    """The COPY INTO that `add_files` means, for a table whose name has these parts, or whose path is the only one."""
+def of_added_files(place: Place, given: Mapping[str, Any]) -> str:
+    """The COPY INTO that `add_files` means, for the table that is `called` so: by the parts of its name, or by its path alone."""
     found = _SOURCE.fullmatch(given["source_table"].strip())
     if found is None:
         raise UnsupportedFeatureError(
@@ -87,7 +87,8 @@ def of_added_files(table: Sequence[str], given: Mapping[str, Any]) -> str:
     folders = "/".join(f"{key}={value}" for key, value in given.get("partition_filter", {}).items())
     pattern = f" PATTERN = {_text(folders + '/*')}" if folders else ""
     force = "" if given.get("check_duplicate_files", True) else " COPY_OPTIONS ('force' = 'true')"
-    names = table if len(table) > 1 else ("lance", *table)
+    called = place["called"]
+    names = called if len(called) > 1 else [place["catalog"], *called]
     name = ".".join("`" + part.replace("`", "``") + "`" for part in names)
     return f"COPY INTO {name} FROM {_text(found[2])} FILEFORMAT = {found[1]}{pattern}{force}"
 

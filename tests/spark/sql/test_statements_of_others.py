@@ -178,6 +178,9 @@ def test_tables_about_a_table_of_the_session_catalog_have_its_name(all_tables: M
     assert own.sql("SELECT count(*) FROM {about}.files") == [(1,)]
     assert own.sql("SELECT name, type FROM {about}.refs") == [("main", "BRANCH")]
     for statement, message in {
+        "SELECT * FROM spark_catalog.others_db.`about@20240102030405000`": "write about TIMESTAMP AS OF '2024-01-02 03:04:05'",
+        "SELECT * FROM spark_catalog.others_db.`about@v1`": "write about VERSION AS OF 1",
+        "CALL others.system.register_table(table => 'spark_catalog.others_db.new', metadata_file => '/x')": "write CREATE TABLE t LOCATION",
         "SELECT * FROM {about}.changes": r"has no 'changes'; write table_changes\('t', 1\)",
         "SELECT * FROM {about}.branch_x": "write t VERSION AS OF 'x' for the branch",
         "SELECT * FROM {about}.file": "has no 'file'; did you mean 'files'",
@@ -262,11 +265,18 @@ def test_a_dropped_table_comes_back_if_its_files_are_there(all_tables: Mapping[s
         own.sql("UNDROP TABLE {gone_too}")
 
 
-def test_a_clone_of_a_missing_table_is_not_taken_for_a_file(all_tables: Mapping[str, Tables]) -> None:
-    with pytest.raises(SPARK_ERRORS, match="NOT_FOUND"):
-        all_tables["sql"].sql("CREATE TABLE others.db.c CLONE db.`a/b`")
-    with pytest.raises(SPARK_ERRORS, match=r"write CREATE TABLE t USING lance AS SELECT \* FROM parquet.`/a/b`"):
-        all_tables["sql"].sql("CREATE TABLE others.db.c CLONE parquet.`/a/b`")
+def test_a_clone_of_what_is_no_lance_table_says_what_to_write(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["sql"]
+    own.sql("CREATE TABLE spark_catalog.others_db.of_parquet USING parquet AS SELECT 1 AS id")
+    for name in ("parquet.`/a/b`", "spark_catalog.others_db.of_parquet"):
+        with pytest.raises(SPARK_ERRORS, match=rf"write CREATE TABLE t USING lance AS SELECT \* FROM {name}"):
+            own.sql(f"CREATE TABLE others.db.c CLONE {name}")
+    own.sql("USE others")
+    try:
+        with pytest.raises(SPARK_ERRORS, match="NOT_FOUND"):
+            own.sql("CREATE TABLE others.db.c CLONE db.`a/b`")
+    finally:
+        own.sql("USE spark_catalog.default")
 
 
 def test_statements_with_a_meaning_work(tables: Tables) -> None:

@@ -90,7 +90,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       if (!statement.made.isEmpty() && Place.isFileOfOthers(statement.name)) return refused();
       if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
-      if (place == null) return handedOver(given);
+      if (place == null) return statement.made.isEmpty() ? handedOver(given) : ofOthers();
       ObjectNode request = statement.json();
       if (!statement.made.isEmpty()) place = place.making(statement.made, request);
       request.set("place", place.json);
