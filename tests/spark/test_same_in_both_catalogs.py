@@ -231,7 +231,6 @@ if SPARK_VERSION >= (4, 2):
 SCRIPTS = {"declared": DECLARED, "changes": CHANGES, "writers": WRITERS}
 
 DIFFERENT: dict[tuple[str, str], str] = {
-    ("changes", "files"): "a name has one database and one table",
     ("changes", "branch by name"): "a name has one database and one table",
     ("declared", "constraint in create"): "Spark's catalog takes no constraints",
     ("declared", "version before rows"): "CREATE TABLE makes no version",
