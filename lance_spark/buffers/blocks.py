@@ -114,8 +114,8 @@ class Encoding:
         """The values of all chunks, one chunk after the other."""
         raise self._refusal("mini-block chunks")
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> Block | None:
-        """Single values of mini-block chunks: those at positions `at`, each within the chunk numbered `of`.
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> Block | None:
+        """Single values of mini-block chunks: those at positions `at`, each within the chunk numbered `chunk_of`.
 
         None if this takes as long as to decode all values.
         """

@@ -39,9 +39,9 @@ class Fsst(Encoding):
         """The values of all chunks."""
         return self._decompress(self.values.decode_chunks(chunks))
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
-        """The values at positions `at` of the chunks `of`."""
-        picked = self.values.pick_values(chunks, of, at)
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
+        """The values at positions `at` of the chunks `chunk_of`."""
+        picked = self.values.pick_values(chunks, chunk_of, at)
         return None if picked is None else self._decompress(picked)
 
     def decode_block(self, data: Bytes, count: int) -> VariableWidth:

@@ -380,8 +380,8 @@ class DataFileReader:
         if with_dictionaries and self.version in GRAMMARS:
             make = partial(layouts.open_field, with_dictionaries=True)
 
-        def alone(f: Field) -> FieldReader:
-            return checked(self._where(f), lambda: make(f, columns, selected, self.num_rows))
+        def alone(field: Field) -> FieldReader:
+            return checked(self._where(field), lambda: make(field, columns, selected, self.num_rows))
 
         alike = open_alike(fields, columns, rows, self.num_rows, alone) if self.version in GRAMMARS else {}
         return [alike[i] if i in alike else alone(f) for i, f in enumerate(fields)]

@@ -51,9 +51,9 @@ def column(schema: Schema, name: str) -> Column:
     return Column(tuple(f.name for f in steps), _seen_type(steps[-1]))
 
 
-def _seen_type(f: Field) -> pa.DataType:
+def _seen_type(field: Field) -> pa.DataType:
     """The type that Spark compares values of `t` as."""
-    return _seen_item_type(pa.string() if f.logical_type == "json" else f.type)
+    return _seen_item_type(pa.string() if field.logical_type == "json" else field.type)
 
 
 def item_type(t: pa.DataType) -> pa.DataType:

@@ -121,8 +121,8 @@ def _add_days(dates: Values, days: Values) -> Values:
     return pc.cast(pc.add_checked(_days(dates), pc.cast(days, pa.int32())), pa.date32())
 
 
-def _double(x: Values) -> Values:
-    return pc.cast(x, pa.float64(), safe=False)
+def _double(values: Values) -> Values:
+    return pc.cast(values, pa.float64(), safe=False)
 
 
 _TEXT, _NUMBER, _DAY = ("string",), ("int", "float", "decimal"), ("date", "timestamp", "timestamp_ntz")

@@ -181,14 +181,14 @@ class RemoteFiles:
         self.fs.rm_file(path)
 
 
-def _is_refused_condition(e: OSError) -> bool:
+def _is_refused_condition(error: OSError) -> bool:
     """True if an error of s3fs means that the file exists or is being written. s3fs translates this answer only for some stores."""
-    return _code(e) in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+    return _code(error) in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 
 
-def _code(e: OSError) -> str:
+def _code(error: OSError) -> str:
     """The code of an error of s3fs, "" if it has none. The errors of other stores have responses of their own types."""
-    response = getattr(e.__cause__, "response", None)
+    response = getattr(error.__cause__, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, Mapping) else ""
 
 

@@ -202,9 +202,9 @@ def _column(schema: pa.Schema, name: str) -> tuple[int, pa.Field]:
     return found[0], f
 
 
-def _check_no_source(now: PartitionedVersion, f: pa.Field, what: str) -> None:
-    if any(f.metadata[FIELD_ID].decode() in field.source_ids for spec in now.specs.values() for field in spec.fields):
-        raise SchemaMismatchError(f"column {f.name!r} is the source of a partition field and cannot {what}")
+def _check_no_source(now: PartitionedVersion, removed: pa.Field, what: str) -> None:
+    if any(removed.metadata[FIELD_ID].decode() in field.source_ids for spec in now.specs.values() for field in spec.fields):
+        raise SchemaMismatchError(f"column {removed.name!r} is the source of a partition field and cannot {what}")
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -174,20 +174,22 @@ def _check_pinned(version: PartitionedVersion, leaf: Leaf) -> None:
         raise UnsupportedFeatureError(f"{version}: {leaf.location}: the namespace {what}")
 
 
-def _cast(values: pa.Array, f: Field, t: pa.DataType, table: Snapshot) -> pa.Array:
+def _cast(values: pa.Array, field: Field, wanted: pa.DataType, table: Snapshot) -> pa.Array:
     try:
-        return values.cast(t)
+        return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise SchemaMismatchError(f"{table}: the column {f.name!r} is {values.type} in the table and {t} in the namespace: {e}") from e
+        raise SchemaMismatchError(
+            f"{table}: the column {field.name!r} is {values.type} in the table and {wanted} in the namespace: {e}"
+        ) from e
 
 
-def _missing(leaf: Leaf, f: Field, t: pa.DataType, count: int) -> pa.Array:
+def _missing(leaf: Leaf, field: Field, wanted: pa.DataType, count: int) -> pa.Array:
     """A column that a table lacks: the partition's value, or nulls."""
-    field_id = f.metadata.get(FIELD_ID, b"").decode()
+    field_id = field.metadata.get(FIELD_ID, b"").decode()
     for own in leaf.spec.fields:
         if own.source_id == field_id and own.transform is not None and own.transform.kind == "identity":
-            return pa.repeat(leaf.values[own.column].cast(t)[0], count)
-    return pa.nulls(count, t)
+            return pa.repeat(leaf.values[own.column].cast(wanted)[0], count)
+    return pa.nulls(count, wanted)
 
 
 def changes(

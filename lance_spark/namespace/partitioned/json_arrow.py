@@ -126,11 +126,11 @@ def _decimal(name: str, precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if name == "decimal128" else pa.decimal256(precision, scale)
 
 
-def _field_to_json(f: pa.Field) -> dict[str, Any]:
-    t, metadata = f.type, {k.decode(): v.decode() for k, v in (f.metadata or {}).items()}
+def _field_to_json(field: pa.Field) -> dict[str, Any]:
+    t, metadata = field.type, {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
     if isinstance(t, pa.BaseExtensionType):
-        raise UnsupportedFeatureError(f"column {f.name!r}: give the storage type with the extension's name in the field metadata")
-    out: dict[str, Any] = {"name": f.name, "nullable": f.nullable, "type": type_to_json(t, f.name)}
+        raise UnsupportedFeatureError(f"column {field.name!r}: give the storage type with the extension's name in the field metadata")
+    out: dict[str, Any] = {"name": field.name, "nullable": field.nullable, "type": type_to_json(t, field.name)}
     return {**out, "metadata": metadata} if metadata else out
 
 

@@ -180,5 +180,5 @@ def _renamed(own: Field, there: Field, free: Iterable[int]) -> Field | None:
     return replace(there, name=own.name, nullable=own.nullable, children=tuple(children))
 
 
-def _arrow_type(f: Field) -> pa.DataType:
-    return Schema((f,)).to_arrow().field(0).type
+def _arrow_type(field: Field) -> pa.DataType:
+    return Schema((field,)).to_arrow().field(0).type

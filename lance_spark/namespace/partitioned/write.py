@@ -315,14 +315,14 @@ def as_leaf(rows: pa.RecordBatch, shape: Schema, table: Schema) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.to_arrow() for f in table.fields]))
 
 
-def as_field(values: pa.Array, f: Field) -> pa.Array:
+def as_field(values: pa.Array, field: Field) -> pa.Array:
     """The values in the type of a table's field. Raises SchemaMismatchError for a value that it cannot hold."""
-    if values.type == f.type:
+    if values.type == field.type:
         return values
     try:
-        return values.cast(f.type)
+        return values.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise SchemaMismatchError(f"column {f.name!r} is {f.type} in the table of this partition: {e}") from e
+        raise SchemaMismatchError(f"column {field.name!r} is {field.type} in the table of this partition: {e}") from e
 
 
 def discard_written(written: Iterable[WrittenPartition]) -> None:

@@ -200,10 +200,10 @@ class Caller:
             yield from self._by_parts(batch.slice(0, middle))
             yield from self._by_parts(batch.slice(middle))
 
-    def _failed(self, e: Exception) -> str:
-        message = _said(e)
+    def _failed(self, error: Exception) -> str:
+        message = _said(error)
         if self.on_error == "fail":
-            raise FunctionFailedError(f"the function {self.name} failed: {message}") from e
+            raise FunctionFailedError(f"the function {self.name} failed: {message}") from error
         return message[:_MESSAGE]
 
     def _called(self, batch: pa.RecordBatch) -> Any:
@@ -263,5 +263,5 @@ def _array(result: Any, field: Field) -> pa.Array:
     return pa.array(result, type=t, from_pandas=type(result).__module__.startswith("pandas"))
 
 
-def _said(e: Exception) -> str:
-    return str(e) if isinstance(e, LanceError) else f"{type(e).__name__}: {e}"
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, LanceError) else f"{type(error).__name__}: {error}"

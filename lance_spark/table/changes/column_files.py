@@ -131,8 +131,8 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray
             start += len(offsets)
 
 
-def _missing(f: pa.Field, count: int) -> pa.Array:
-    return pa.nulls(count, f.type) if f.nullable else _blanks(f.type, count)
+def _missing(field: pa.Field, count: int) -> pa.Array:
+    return pa.nulls(count, field.type) if field.nullable else _blanks(field.type, count)
 
 
 def _blanks(t: pa.DataType, count: int) -> pa.Array:

@@ -217,17 +217,17 @@ class Compacted:
 
 
 def commit_compaction(
-    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str], defer_index_remap: bool = False
+    runner: Runner, snapshot: Snapshot, compacted: Sequence[Compacted], properties: dict[str, str], defer_index_remap: bool = False
 ) -> Snapshot:
     """Commit a compaction that was planned for `snapshot`. Later commits must not have changed the compacted fragments.
 
     Indexes that name rows by address are written anew first, for which the ids of the new fragments are reserved in a commit of its own;
     or, with `defer_index_remap`, the fragment reuse index records where the rows went. Raises what `table.commit.commit.commit` raises.
     """
-    groups = tuple(RewriteGroup(c.old, c.new) for c in done)
+    groups = tuple(RewriteGroup(c.old, c.new) for c in compacted)
     rewritten: tuple[RewrittenIndex, ...] = ()
     defers = defer_index_remap and not snapshot.manifest.has_stable_row_ids and bool(covering(snapshot, groups))
-    if defers or needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
+    if defers or needs_addresses(snapshot, BitMap(f.id for c in compacted for f in c.old)):
         groups = with_reserved_ids(snapshot, groups)
         rewritten = remap(runner, snapshot, groups, only_zones=defers)
     operation = Rewrite(groups, rewritten, moves_of(snapshot, groups) if defers else None)

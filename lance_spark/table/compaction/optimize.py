@@ -117,10 +117,12 @@ def proposal(snapshot: Snapshot, options: CompactionOptions = COMPACTION) -> Pro
     return Proposal(fragments, sum(map(len, plan.groups)), len(plan.left_out))
 
 
-def _commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> CompactionMetrics:
+def _commit_clustered(
+    runner: Runner, snapshot: Snapshot, clustering: Clustering, results: Results, write: WriteOptions
+) -> CompactionMetrics:
     """Commit what the stages of a clustering have written. As a group of a compaction, it is skipped if other writers changed it."""
     try:
-        version, done = cluster.commit_rewritten(runner, snapshot, how, results, write)
+        version, done = cluster.commit_rewritten(runner, snapshot, clustering, results, write)
     except CommitConflictError as e:
         if not e.retryable:
             raise
@@ -221,8 +223,8 @@ def _commit(
     return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
 
 
-def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
-    old, new = [f for c in done for f in c.old], [f for c in done for f in c.new]
+def _add(result: CompactionMetrics, version: int, compacted: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
+    old, new = [f for c in compacted for f in c.old], [f for c in compacted for f in c.new]
     return replace(
         result,
         version=max(result.version, version),

@@ -316,8 +316,8 @@ class TableStream:
             for version in (needed[0], *(v for v in needed if v not in there)):
                 self._version(version)
 
-    def _offset(self, version: int, done: int, snapshot: bool, start: Offset) -> Offset:
-        offset = Offset(version, done, snapshot, start.start)
+    def _offset(self, version: int, rows_read: int, snapshot: bool, start: Offset) -> Offset:
+        offset = Offset(version, rows_read, snapshot, start.start)
         return replace(offset, identity=self._version(offset.last).identity if offset.last else "")
 
     def _check(self, offset: Offset) -> None:

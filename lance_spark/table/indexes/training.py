@@ -51,23 +51,23 @@ _DRAWN_AT_ONCE = 1 << 16
 def training(definitions: Callable[[Snapshot, How], Sequence[Definition]]) -> tuple[Stage[How], ...]:
     """The stages that train the models of these indexes; see `models_in`."""
 
-    def whole(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[TrainTask]:
-        return [TrainTask(d, snapshot, _outgrows(snapshot, d)) for d in definitions(snapshot, how)]
+    def whole(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[TrainTask]:
+        return [TrainTask(d, snapshot, _outgrows(snapshot, d)) for d in definitions(snapshot, options)]
 
-    def drawing(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[DrawTask]:
+    def drawing(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[DrawTask]:
         coarse = {m.name: m for m in segments_in(results[:1]).values() if m.files}
-        return [t for d in definitions(snapshot, how) if d.name in coarse for t in _draws(d, snapshot, coarse[d.name])]
+        return [t for d in definitions(snapshot, options) if d.name in coarse for t in _draws(d, snapshot, coarse[d.name])]
 
-    def parts(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[PartTask]:
+    def parts(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[PartTask]:
         found = []
-        for definition in definitions(snapshot, how):
+        for definition in definitions(snapshot, options):
             drawn = tuple(s for s in segments_in(results[1:2]).values() if s.name == definition.name)
             found += [PartTask(definition, snapshot, drawn, i) for i in range(len(drawn))]
         return found
 
-    def joining(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[TrainTask]:
+    def joining(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[TrainTask]:
         drawn, trained = {s.name for s in segments_in(results[1:2]).values()}, segments_in(results[2:3]).values()
-        wanted = [d for d in definitions(snapshot, how) if d.name in drawn]
+        wanted = [d for d in definitions(snapshot, options) if d.name in drawn]
         return [TrainTask(d, snapshot, False, tuple(s for s in trained if s.name == d.name)) for d in wanted]
 
     return writing(whole, train_model), writing(drawing, draw), writing(parts, train_part), writing(joining, train_model)

@@ -171,9 +171,9 @@ class _Run:
         return found
 
 
-def _is_lost_worker(e: Exception) -> bool:
+def _is_lost_worker(error: Exception) -> bool:
     """Whether a Spark job failed because a worker process or an executor was lost. In local mode Spark does not try a task again."""
-    return not isinstance(e, LanceError) and any(sign in str(e) for sign in _LOST)
+    return not isinstance(error, LanceError) and any(sign in str(error) for sign in _LOST)
 
 
 def _results(job: Job) -> tuple[int, int]:
