@@ -90,11 +90,13 @@ class Chunks:
     @classmethod
     def of_block(cls, data: Bytes, count: int) -> Chunks:
         """One buffer as one chunk."""
-        return cls(data, np.zeros((1, 1), np.int64), np.full((1, 1), len(data), np.int64), np.array([count], np.int64))
+        start, size = np.zeros((1, 1), np.int64), np.full((1, 1), len(data), np.int64)
+        return cls(data, start, size, np.array([count], np.int64))
 
     def select(self, first: int, stop: int, counts: np.ndarray | None = None) -> Chunks:
         """Buffers `first` to `stop` (exclusive) of every chunk, with `counts` values (None: unchanged)."""
-        return Chunks(self.data, self.starts[first:stop], self.sizes[first:stop], self.counts if counts is None else counts)
+        counts = self.counts if counts is None else counts
+        return Chunks(self.data, self.starts[first:stop], self.sizes[first:stop], counts)
 
 
 class Encoding:

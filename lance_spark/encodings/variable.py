@@ -319,7 +319,8 @@ def encode_block(block: VariableWidth) -> tuple[Variable, bytes]:
     """`block` as one buffer, with flat offsets as wide as the block's."""
     width = block.offsets.itemsize
     header = np.array([8 * width, (block.count + 3) * width], block.offsets.dtype)
-    return Variable(Flat(8 * width)), header.tobytes() + block.offsets.tobytes() + block.data[: block.offsets[-1]].tobytes()
+    data = block.data[: block.offsets[-1]].tobytes()
+    return Variable(Flat(8 * width)), header.tobytes() + block.offsets.tobytes() + data
 
 
 def encode_values(block: VariableWidth) -> tuple[Variable, VariableWidth]:

@@ -96,7 +96,9 @@ class Source:
                 not_read.setdefault(self.path, []).append(i)
         for path, numbers in not_read.items():
             self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for i in numbers)
-            plain = [ranges[i] for i in numbers] if path == self.path else [ByteRange(*ranges[i]) for i in numbers]
+            plain = [ranges[i] for i in numbers]
+            if path != self.path:
+                plain = [ByteRange(*wanted) for wanted in plain]
             for i, answer in zip(numbers, self.store.read_ranges(path, plain)):
                 answers[i] = answer
         return answers  # type: ignore[return-value]
