@@ -208,7 +208,7 @@ class Schema:
         return found
 
     def resolve_field(self, path: str) -> tuple[Field, ...]:
-        """As `resolve`, and also into lists and maps, whose items no scan returns alone.
+        """Resolve a path as `resolve` does, and also into lists and maps, whose items no scan returns alone.
 
         The item of a list has its name, or `element` (Spark) or `item` (Arrow); a map has `key` and `value`.
         """
