@@ -197,13 +197,10 @@ class _Translation:
     def arithmetic(self, parsed: Any) -> Expression:
         left, right = self.node(parsed.this), self.node(parsed.expression)
         if "duration" in (bind.kind(left.type), bind.kind(right.type)):
-            if (
-                isinstance(left, Literal)
-                and isinstance(right, Literal)
-                and left.type == right.type
-                and isinstance(parsed, exp.Add | exp.Sub)
-            ):
-                return sum_of(left, right, -1 if isinstance(parsed, exp.Sub) else 1)
+            sign = {exp.Add: 1, exp.Sub: -1}.get(type(parsed))
+            are_alike = left.type == right.type
+            if sign is not None and are_alike and isinstance(left, Literal) and isinstance(right, Literal):
+                return sum_of(left, right, sign)
             raise InvalidOptionError(
                 f"{self.about} calculates with INTERVAL, which filters do not support; use date_add, date_sub or a literal"
             )
@@ -214,7 +211,8 @@ class _Translation:
 
     def between(self, parsed: Any) -> Expression:
         value = self.node(parsed.this)
-        return And((bind.compare(">=", value, self.node(parsed.args["low"])), bind.compare("<=", value, self.node(parsed.args["high"]))))
+        low, high = self.node(parsed.args["low"]), self.node(parsed.args["high"])
+        return And((bind.compare(">=", value, low), bind.compare("<=", value, high)))
 
     def is_in(self, parsed: Any) -> Expression:
         if not parsed.expressions or parsed.args.get("query"):
@@ -317,7 +315,8 @@ class _Translation:
         raise self.unsupported(parsed)
 
     def function(self, parsed: Any) -> Expression:
-        name, values = SYNONYMS.get(parsed.name.lower(), parsed.name.lower()), [self.node(a) for a in parsed.expressions]
+        name = SYNONYMS.get(parsed.name.lower(), parsed.name.lower())
+        values = [self.node(argument) for argument in parsed.expressions]
         if name in ("isnull", "isnotnull") and len(values) == 1:
             return IsNull(values[0]) if name == "isnull" else Not(IsNull(values[0]))
         if name in ("now", "current_timestamp", "current_date") and not values:
@@ -389,7 +388,9 @@ def _without(name: str) -> str:
 
 def _signature(name: str, function: Function) -> str:
     """The kinds of the arguments that the function needs, for messages."""
-    return f"{name}({', '.join(' or '.join(kinds) for kinds in (function.kinds, *[function.others] * (function.arguments.start - 1)))})"
+    others = [function.others] * (function.arguments.start - 1)
+    arguments = [" or ".join(kinds) for kinds in (function.kinds, *others)]
+    return f"{name}({', '.join(arguments)})"
 
 
 def _quoted(part: Any) -> str:

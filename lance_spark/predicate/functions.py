@@ -94,11 +94,17 @@ def _remainders(a: pa.Array, divisor: int) -> pa.Array:
     return pa.array(found, a.type, mask=np.asarray(a.is_null()) if a.null_count else None)
 
 
+def _filled(values: Values) -> Any:
+    """The operand for numpy, with 0 in place of null."""
+    filled = pc.fill_null(values, 0.0)
+    return np.asarray(filled.as_py() if isinstance(values, pa.Scalar) else filled)
+
+
 def _numpy(function: Any, a: Values, b: Values) -> Values:
     """A numpy function of two float operands, null where either is null."""
     null = pc.or_(pc.is_null(a), pc.is_null(b))
     with np.errstate(all="ignore"):
-        out = function(*(np.asarray(pc.fill_null(x, 0.0).as_py() if isinstance(x, pa.Scalar) else pc.fill_null(x, 0.0)) for x in (a, b)))
+        out = function(_filled(a), _filled(b))
     if isinstance(null, pa.Scalar):
         return pa.scalar(None if null.as_py() else float(out), a.type)
     return pa.array(np.broadcast_to(out, len(null)), a.type, mask=np.asarray(null))
