@@ -147,7 +147,8 @@ class Store:
         return f"Store({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.uri, self._given, self._top if self._top != self.location.path else "", self._vended, self._base_id)
+        top = self._top if self._top != self.location.path else ""
+        return Store, (self.uri, self._given, top, self._vended, self._base_id)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Store):
@@ -267,7 +268,7 @@ class Store:
         the file's own content.
         """
         place = (os.getpid(), self.location.kind, self.location.bucket, self._options.get("endpoint", ""))
-        if self.location.kind in ("file", "memory") or place in _KEEPS_CONDITIONS:
+        if not self.is_remote or place in _KEEPS_CONDITIONS:
             return
         content = self.read(path)
         try:
