@@ -234,5 +234,7 @@ def _check_names(schema: pa.Schema) -> None:
 
 def _numbered(schema: pa.Schema, first: int) -> pa.Schema:
     """Give the columns ids, starting at `first`, in their metadata."""
-    fields = [f.with_metadata({**(f.metadata or {}), FIELD_ID: str(first + i).encode()}) for i, f in enumerate(schema)]
+    fields = []
+    for i, f in enumerate(schema, first):
+        fields.append(f.with_metadata({**(f.metadata or {}), FIELD_ID: str(i).encode()}))
     return pa.schema(fields)

@@ -131,7 +131,8 @@ class PartitionedChanges(ArrowStream):
 
 def _of_version(changes: PartitionedChanges, before: PartitionedVersion | None, after: PartitionedVersion) -> Iterator[pa.RecordBatch]:
     """The changes from one version to the next one."""
-    old, new = ({} if v is None else {leaf.location: leaf for leaf in leaves_of(v, v.leaves)} for v in (before, after))
+    old = {} if before is None else _by_location(before)
+    new = _by_location(after)
     for location in [*old, *(location for location in new if location not in old)]:
         was, is_now = old.get(location), new.get(location)
         if was is not None and is_now is not None and was.pin == is_now.pin:
@@ -139,7 +140,10 @@ def _of_version(changes: PartitionedChanges, before: PartitionedVersion | None, 
             continue
         leaf = is_now or was
         assert leaf is not None, "the table is in one of the versions"
-        tables = [None if v is None or own is None else _opened(v, own) for v, own in ((before, was), (after, is_now))]
+        tables = [
+            None if before is None or was is None else _opened(before, was),
+            None if is_now is None else _opened(after, is_now),
+        ]
         table = tables[1] or tables[0]
         if table is None:
             continue
@@ -166,6 +170,10 @@ def _differences(before: Snapshot | None, after: Snapshot | None) -> Differences
 def _opened(version: PartitionedVersion, leaf: Leaf) -> Snapshot | None:
     _check_pinned(version, leaf)
     return open_leaf(version, leaf)
+
+
+def _by_location(version: PartitionedVersion) -> dict[str, Leaf]:
+    return {leaf.location: leaf for leaf in leaves_of(version, version.leaves)}
 
 
 def _check_pinned(version: PartitionedVersion, leaf: Leaf) -> None:
