@@ -219,8 +219,10 @@ def _same_rows(old: Fragment, new: Fragment, operation: Operation) -> bool:
         return old.row_ids == new.row_ids
     if isinstance(operation, Overwrite):
         return False
+    if not isinstance(operation, Restore | Unknown):
+        return True
     paths = {(file.base_id, file.path) for file in old.files}
-    return not isinstance(operation, Restore | Unknown) or any((file.base_id, file.path) in paths for file in new.files)
+    return any((file.base_id, file.path) in paths for file in new.files)
 
 
 def _all(snapshot: Snapshot, fragment: Fragment) -> Part | None:
@@ -293,7 +295,8 @@ def _updated(old: Part, new: Part, fields: Schema, operation: Operation) -> np.n
     if marks[0] is not None and marks[1] is not None and (differ := marks[0] != marks[1]).any():
         marked: np.ndarray = rows[differ]
         return marked
-    masks = [differing(a.columns, b.columns) for a, b in zip(old.read(fields), new.read(fields), strict=True)]
+    batches = zip(old.read(fields), new.read(fields), strict=True)
+    masks = [differing(was.columns, now.columns) for was, now in batches]
     changed_rows: np.ndarray = rows[np.concatenate([np.empty(0, bool), *masks])]
     return changed_rows
 
@@ -302,7 +305,8 @@ def marks_of(snapshot: Snapshot, addresses: np.ndarray) -> np.ndarray:
     """The version that updated each of these rows last (uint64); 0 where it is not recorded."""
     order = np.argsort(addresses, kind="stable")
     marks = np.empty(len(addresses), np.uint64)
-    marks[order] = np.concatenate([np.empty(0, np.uint64), *(_marks([part]) for part in parts_at(snapshot, addresses))])
+    found = [_marks([part]) for part in parts_at(snapshot, addresses)]
+    marks[order] = np.concatenate([np.empty(0, np.uint64), *found])
     return marks
 
 
