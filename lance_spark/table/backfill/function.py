@@ -57,7 +57,8 @@ class LanceFunction:
         if inspect.isroutine(self.function):
             return self.function
         owner = self.function if isinstance(self.function, type) else type(self.function)
-        found: Callable[..., Any] | None = next((vars(base)["__call__"] for base in owner.__mro__ if "__call__" in vars(base)), None)
+        methods = (vars(base)["__call__"] for base in owner.__mro__ if "__call__" in vars(base))
+        found: Callable[..., Any] | None = next(methods, None)
         if found is None:
             raise InvalidOptionError(f"the class {self.name} has no method __call__, which is to compute the values")
         return found
@@ -159,7 +160,8 @@ class Caller:
         """The value of each row, null if it failed, and the message of its error. Raises FunctionFailedError if errors are not noted."""
         parts = list(self._by_row(batch) if self.kind == "rows" else self._by_parts(batch))
         values = [values for values, _ in parts]
-        return values[0] if len(values) == 1 else pa.concat_arrays(values), [message for _, messages in parts for message in messages]
+        messages = [message for _, of_part in parts for message in of_part]
+        return values[0] if len(values) == 1 else pa.concat_arrays(values), messages
 
     def _by_row(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.Array, list[str | None]]]:
         columns = [column.to_pylist() for column in batch.columns]

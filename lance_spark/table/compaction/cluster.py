@@ -67,7 +67,7 @@ _RANGE_BYTES = 128 << 20
 _MOST_SHUFFLED_IDS = 1 << 24
 """Stable row ids out of order take 4 bytes a row or more in every later manifest."""
 _MOST_LINEAGE_BYTES = 64 << 20
-"""Those of so many rows. Where rows of several versions are mixed, their versions take 30 bytes a row more."""
+"""The bytes of so many ids. Where rows of several versions are mixed, their versions take 30 bytes a row more."""
 _NO_LIMIT = 1 << 62
 _NO_SPLITS = np.empty(0, np.uint64)
 
@@ -87,8 +87,13 @@ def sample(task: SampleTask) -> list[tuple[np.ndarray, np.ndarray]]:
     for batch in task.scan.read():
         batches.append(batch.take(pa.array(np.arange(-done % task.every, batch.num_rows, task.every))))
         done += batch.num_rows
-    found = [[comparable(column_at(batch, path)) for batch in batches] for path in task.columns]
-    return [(np.concatenate([v for v, _ in column]), np.concatenate([n for _, n in column])) for column in found if column]
+    if not batches:
+        return []
+    found = []
+    for path in task.columns:
+        values, nulls = zip(*(comparable(column_at(batch, path)) for batch in batches), strict=True)
+        found.append((np.concatenate(values), np.concatenate(nulls)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ class _Plan:
         return SortTask(scan, lineage, target, self.paths, samples, _NO_SPLITS, max_rows=-(-rows // fragments))
 
     def final_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
-        """As `sort_task`, with the size of files of a compaction. A sorted run is one file."""
+        """A task like `sort_task`, with the size of files of a compaction. A sorted run is one file."""
         task, options = self.sort_task(samples, parts), self.how.compaction
         if options is None:
             return task
@@ -195,13 +200,10 @@ def _plan(snapshot: Snapshot, clustering: Clustering) -> _Plan:
             f"{snapshot}: clustering {rows} rows of a table with stable row ids would make its manifest larger by 4 bytes a row; "
             f"cluster at most {_MOST_SHUFFLED_IDS} rows at once, or use a table without stable row ids"
         )
-    return _Plan(
-        snapshot,
-        clustering,
-        tuple(snapshot.manifest.schema.resolve(name) for name in columns),
-        parts,
-        _places(snapshot, clustering).for_fragments(rewrite_target(snapshot, NO_OPTIONS), [part.fragment for part in parts]),
-    )
+    paths = tuple(snapshot.manifest.schema.resolve(name) for name in columns)
+    fragments = [part.fragment for part in parts]
+    target = _places(snapshot, clustering).for_fragments(rewrite_target(snapshot, NO_OPTIONS), fragments)
+    return _Plan(snapshot, clustering, paths, parts, target)
 
 
 def _places(snapshot: Snapshot, clustering: Clustering) -> Places:
@@ -236,8 +238,10 @@ def _chosen(snapshot: Snapshot, clustering: Clustering, jobs: frozenset[str]) ->
     # Small ones are sorted again: otherwise each small append would leave a small fragment for ever. Few rows may be many bytes.
     small = [p.num_rows < target // 2 and size < _RANGE_BYTES // 4 for p, size in zip(asked, sizes)]
     if not any(anew):
-        rows, size = (sum(of for of, is_small in zip(values, small) if is_small) for values in ([p.num_rows for p in asked], sizes))
-        if options is None or sum(small) <= max(-(-rows // target), -(-size // _RANGE_BYTES)):
+        rows = sum(p.num_rows for p, is_small in zip(asked, small) if is_small)
+        size = sum(size for size, is_small in zip(sizes, small) if is_small)
+        fewest = max(-(-rows // target), -(-size // _RANGE_BYTES))
+        if options is None or sum(small) <= fewest:
             return ()
     chosen = [p for p, *wanted in zip(asked, anew, small) if any(wanted)]
     if options is None:
@@ -274,7 +278,10 @@ def _range_tasks(snapshot: Snapshot, clustering: Clustering, cores: int, results
     runs = [run for task in results[1] for run in task]
     tasks = []
     for i in range(len(splits) + 1):
-        parts = [Part(f, run.ends[i - 1] if i else 0, run.ends[i]) for run in runs for f in run.fragments]
+        parts = []
+        for run in runs:
+            start = run.ends[i - 1] if i else 0
+            parts += [Part(fragment, start, run.ends[i]) for fragment in run.fragments]
         one_place = 0 < i < len(splits) and splits[i] == splits[i - 1] + np.uint64(1)
         if parts := [part for part in parts if part.num_rows]:
             tasks.append(replace(plan.final_task(samples, parts), sorts=not one_place))
@@ -338,7 +345,7 @@ def commit_clustered(
 def commit_rewritten(
     runner: Runner, snapshot: Snapshot, clustering: Clustering, results: Results, write: WriteOptions
 ) -> tuple[int, Compacted]:
-    """As `commit_clustered`: the last version that it made, and the fragments before and after."""
+    """Commit as `commit_clustered` does. Returns the last version that it made, and the fragments before and after."""
     plan = _plan(snapshot, clustering)
     if not plan.parts:
         return snapshot.version, Compacted((), ())
@@ -362,7 +369,8 @@ def commit_rewritten(
 def _rewrite(runner: Runner, snapshot: Snapshot, group: RewriteGroup) -> Rewrite:
     """The operation, with the segments of indexes that it needs. Raises UnsupportedFeatureError if the manifest would become too large."""
     new = group.new_fragments
-    lineage = sum(len(s) for f in new for s in (f.row_ids, f.created_at, f.updated_at) if isinstance(s, bytes))
+    sequences = (s for f in new for s in (f.row_ids, f.created_at, f.updated_at))
+    lineage = sum(len(s) for s in sequences if isinstance(s, bytes))
     if lineage > _MOST_LINEAGE_BYTES:
         raise UnsupportedFeatureError(
             f"{snapshot}: the row ids and row versions of {sum(f.physical_rows for f in new)} rows would make the manifest larger by "
@@ -385,7 +393,8 @@ def _with_indexes(runner: Runner, snapshot: Snapshot, paths: Sequence[tuple[Fiel
     """Extend the indexes that could not follow, and summarise the zones of columns without one: these let filters skip rows."""
     snapshot = optimize_indices(runner, snapshot, Optimization(), {})
     for path in paths:
-        indexed = any(i.fields == (path[-1].id,) and kind_of(i.details_type, i.details) is not None for i in snapshot.manifest.indexes)
+        indexes = [i for i in snapshot.manifest.indexes if i.fields == (path[-1].id,)]
+        indexed = any(kind_of(i.details_type, i.details) is not None for i in indexes)
         if not indexed and TAKES["ZONEMAP"](path[-1].to_arrow().type):
             new = NewIndex(quoted(f.name for f in path), "ZONEMAP", None, replace=False, train=True, parameters={})
             snapshot = create_index(runner, snapshot, new, {})

@@ -304,9 +304,12 @@ def _merge_task(
 ) -> MergeTask | None:
     """The task that joins the new segments and the smallest others, or only of the `newest` of them; None if there is nothing to join."""
     physical = {f.id: f.physical_rows for f in snapshot.manifest.fragments}
-    rows = {s.uuid: sum(physical[f] for f in covers[s.uuid]) for s in (*segments, *built)}
+    rows = {}
+    for segment in (*segments, *built):
+        rows[segment.uuid] = sum(physical[f] for f in covers[segment.uuid])
     if newest is not None:
-        segments = sorted(segments, key=lambda s: (s.dataset_version, s.created_at or 0))[len(segments) - min(newest, len(segments)) :]
+        by_age = sorted(segments, key=lambda s: (s.dataset_version, s.created_at or 0))
+        segments = by_age[max(len(by_age) - newest, 0) :]
     chosen, total = list(built), sum(rows[b.uuid] for b in built)
     for segment in sorted(segments, key=lambda s: rows[s.uuid]):
         total += rows[segment.uuid]

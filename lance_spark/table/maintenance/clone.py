@@ -220,7 +220,8 @@ def files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
     """All files of the version, after checks: path in the new table -> store and path of the file."""
     found: dict[str, tuple[Store, str]] = {}
     manifest = source.manifest
-    used = {base_id for f in manifest.fragments for base_id in (*(file.base_id for file in f.files), f.deletion and f.deletion.base_id)}
+    used = {file.base_id for f in manifest.fragments for file in f.files}
+    used |= {f.deletion.base_id for f in manifest.fragments if f.deletion is not None}
     used |= {index.base_id for index in manifest.indexes}
     for base in manifest.base_paths:
         if base.id in used:

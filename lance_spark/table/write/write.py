@@ -270,12 +270,18 @@ def _commit(
     return snapshot
 
 
+def _columns_of(schema: Schema) -> list[tuple[int, str, str, bool]]:
+    """What two writers that create a table at once must agree on: the id, name, type and nullability of each field."""
+    return [(f.id, f.name, f.logical_type, f.nullable) for f in schema.walk()]
+
+
 def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
     """Append to a table that another writer has created meanwhile, if its schema is the one that we would have given it."""
     snapshot = open_snapshot(target.store)
-    theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
-    bases = snapshot.manifest.base_paths
-    if theirs != ours or snapshot.manifest.data_format != target.data_format or bases != target.initial_bases:
+    manifest = snapshot.manifest
+    are_same_columns = _columns_of(manifest.schema) == _columns_of(target.schema)
+    are_same_bases = manifest.base_paths == target.initial_bases
+    if not are_same_columns or not are_same_bases or manifest.data_format != target.data_format:
         raise CommitConflictError(
             f"{target.store.uri}: another writer has created the table meanwhile with other columns or base paths; run the write again",
             retryable=True,
