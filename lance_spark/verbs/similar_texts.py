@@ -148,7 +148,8 @@ def _step(rows: DataFrame, function: Callable[[Batches], Batches], schema: st.St
 def _row_batch(ids: np.ndarray, signatures: np.ndarray) -> pa.RecordBatch:
     width = 2 * signatures.shape[1]
     offsets = np.arange(0, width * len(ids) + 1, width, dtype=np.int32)
-    values = pa.Array.from_buffers(pa.binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(signatures.astype("<u2").tobytes())])
+    data = pa.py_buffer(signatures.astype("<u2").tobytes())
+    values = pa.Array.from_buffers(pa.binary(), len(ids), [None, pa.py_buffer(offsets), data])
     return pa.RecordBatch.from_arrays([pa.array(ids.astype(np.int64)), values], names=["id", "signature"])
 
 
