@@ -293,7 +293,7 @@ class Fragments(Sequence[Fragment]):
             raise CorruptFileError(f"{self._name}: {e}") from e
 
 
-def _numbers(fragment: Fragment) -> tuple[int, int, int, bool]:
+def _numbers(fragment: Fragment) -> tuple[int, ...]:
     """The row of `Fragments.counts` of a fragment."""
     deleted = NO_FILE if fragment.deletion is None else fragment.deletion.num_deleted or 0
     return fragment.id, fragment.physical_rows, deleted, bool(fragment.files)

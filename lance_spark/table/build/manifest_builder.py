@@ -391,7 +391,7 @@ def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -
         )
 
 
-def _key_columns(schema: Schema) -> dict[int, tuple[int | None, bytes | None, bytes | None]]:
+def _key_columns(schema: Schema) -> dict[int, object]:
     return {f.id: _marks(f) for f in schema.walk() if primary_key_position(f) is not None}
 
 

@@ -114,10 +114,11 @@ def _goes_with(now: Schema, schema: Schema, free: int) -> bool:
     """Whether `schema` begins with the table's columns, and the ids of its other columns are unused."""
     count = len(now.fields)
     new = Schema(schema.fields[count:])
-    if _shape(now.fields) != _shape(schema.fields[:count]):
+    if shape(now.fields) != shape(schema.fields[:count]):
         return False
     return all(f.id >= free for f in new.walk())
 
 
-def _shape(fields: Sequence[Field]) -> list[tuple[int, str, str, bool]]:
+def shape(fields: Sequence[Field]) -> list[tuple[object, ...]]:
+    """What two writers of a table must agree on: the id, name, type and nullability of each field, also below others."""
     return [(f.id, f.name, f.logical_type, f.nullable) for f in Schema(tuple(fields)).walk()]

@@ -49,7 +49,7 @@ from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_sn
 from lance_spark.table.write.bases import Folder, are_registered, new_bases
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.generated import Generated, generated_of
-from lance_spark.table.write.merge_schema import commit_widened
+from lance_spark.table.write.merge_schema import commit_widened, shape
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
@@ -270,16 +270,11 @@ def _commit(
     return snapshot
 
 
-def _columns_of(schema: Schema) -> list[tuple[int, str, str, bool]]:
-    """What two writers that create a table at once must agree on: the id, name, type and nullability of each field."""
-    return [(f.id, f.name, f.logical_type, f.nullable) for f in schema.walk()]
-
-
 def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
     """Append to a table that another writer has created meanwhile, if its schema is the one that we would have given it."""
     snapshot = open_snapshot(target.store)
     manifest = snapshot.manifest
-    are_same_columns = _columns_of(manifest.schema) == _columns_of(target.schema)
+    are_same_columns = shape(manifest.schema.fields) == shape(target.schema.fields)
     are_same_bases = manifest.base_paths == target.initial_bases
     if not are_same_columns or not are_same_bases or manifest.data_format != target.data_format:
         raise CommitConflictError(
