@@ -127,11 +127,11 @@ class TransactionNamespace(NamespaceTransaction):
         self._refuse("creates no tables")
 
     def list_views(self, id: Id = ()) -> list[str]:
-        """As outside."""
+        """List the views outside: a transaction creates and drops none."""
         return self.outside.list_views(id)
 
     def view(self, id: Id) -> str | None:
-        """As outside; the tables that it names are those of the transaction."""
+        """The definition of a view outside; the tables that it names are those of the transaction."""
         return self.outside.view(id)
 
     def put_view(self, id: Id, definition: str, *, replace: bool = False) -> bool:
