@@ -244,6 +244,10 @@ def by_name_from_now(*names: str, after: int) -> Callable[[Callable[P, R]], Call
     return decorate
 
 
+UNREADABLE = (CorruptFileError, UnsupportedFeatureError, StorageError)
+"""The errors of a file that cannot be read: it is damaged, of a later format, or its store fails."""
+
+
 @contextlib.contextmanager
 def wrong_arguments_as_options() -> Iterator[None]:
     """Raise InvalidOptionError instead of a ValueError of the block, for users who give options, or arguments in SQL.

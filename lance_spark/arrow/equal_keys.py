@@ -39,8 +39,8 @@ def _comparable(key: str, source: pa.ChunkedArray, target: pa.ChunkedArray) -> t
     if not pa.types.is_nested(t) and not pa.types.is_null(t) and source.type == target.type:
         return source, target
     try:
-        parts = [pa.concat_arrays([_storage(chunk).cast(t) for chunk in column.chunks] or [pa.array([], t)]) for column in (source, target)]
-        together = pa.concat_arrays(parts)
+        chunks = [_storage(chunk).cast(t) for column in (source, target) for chunk in column.chunks]
+        together = pa.concat_arrays([*chunks, pa.array([], t)])
         numbers = value_numbers(together)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
         raise UnsupportedFeatureError(f"column {key!r}: merging on a key of type {t} is not supported: {e}") from e
@@ -64,7 +64,8 @@ def value_numbers(array: pa.Array) -> np.ndarray:
     elif pa.types.is_nested(t) and not pa.types.is_dictionary(t):
         if pa.types.is_map(t):
             items = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-            array = pa.Array.from_buffers(pa.list_(items.type), len(array), array.buffers()[:2], offset=array.offset, children=[items])
+            buffers, offset = array.buffers()[:2], array.offset
+            array = pa.Array.from_buffers(pa.list_(items.type), len(array), buffers, offset=offset, children=[items])
         # `flatten` leaves out the items of null lists.
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
         found = _distinct(value_numbers(array.flatten()), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))

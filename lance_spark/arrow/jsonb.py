@@ -46,9 +46,8 @@ def to_text(array: pa.Array) -> pa.StringArray:
     doubles = np.empty(int((stops - starts)[valid].sum()) // 13 + 1, dtype=np.float64)
     sizes = np.zeros(len(binary), dtype=np.int64)
     nothing = np.zeros(1, np.int64)
-    at, status, count = _render(
-        data, starts, stops, valid, doubles, nothing, _read_only(None, np.uint8), sizes, np.empty(0, np.uint8), False
-    )
+    no_texts, no_output = _read_only(None, np.uint8), np.empty(0, np.uint8)
+    at, status, count = _render(data, starts, stops, valid, doubles, nothing, no_texts, sizes, no_output, False)
     if status == _CORRUPT:
         raise CorruptFileError(f"value {at} of a JSON column is not valid JSONB")
     if status != _OK:
@@ -63,7 +62,8 @@ def to_text(array: pa.Array) -> pa.StringArray:
     ends = np.concatenate([[0], np.cumsum(sizes)])
     if ends[-1] >= 2**31:
         raise UnsupportedFeatureError(f"{ends[-1]} bytes of JSON text in one batch are not supported; read fewer rows at a time")
-    result = pa.Array.from_buffers(pa.string(), len(binary), [validity_of(binary), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out)])
+    buffers = [validity_of(binary), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out)]
+    result = pa.Array.from_buffers(pa.string(), len(binary), buffers)
     try:
         result.validate(full=True)
     except pa.ArrowInvalid as e:
@@ -370,10 +370,13 @@ def _encode(value: Any) -> tuple[int, bytes]:
         header, parts = _ARRAY | len(value), [_encode(v) for v in value]
     else:
         items = sorted(((key.encode(), v) for key, v in value.items()), key=lambda item: item[0])
-        header, parts = _OBJECT | len(items), [(_STRING, key) for key, _ in items] + [_encode(v) for _, v in items]
+        header = _OBJECT | len(items)
+        parts = [(_STRING, key) for key, _ in items]
+        parts += [_encode(v) for _, v in items]
     if any(len(payload) > 0x0FFFFFFF for _, payload in parts):
         raise ValueError("a part of the value is larger than 256 MiB")
-    entries = struct.pack(f">{len(parts) + 1}I", header, *(kind | len(payload) for kind, payload in parts))
+    words = [kind | len(payload) for kind, payload in parts]
+    entries = struct.pack(f">{len(parts) + 1}I", header, *words)
     return _CONTAINER, b"".join([entries, *(payload for _, payload in parts)])
 
 

@@ -20,4 +20,5 @@ def unpacked(values: pa.Array, dtype: np.dtype | type) -> tuple[np.ndarray, np.n
     """The numbers in all binary values, none of which is null, and how many each of them has."""
     data, bounds = bytes_of(values)
     size = np.dtype(dtype).itemsize
-    return np.frombuffer(data[bounds[0] : bounds[-1]].tobytes(), dtype), np.diff(bounds) // size
+    numbers = np.frombuffer(data[bounds[0] : bounds[-1]].tobytes(), dtype)
+    return numbers, np.diff(bounds) // size

@@ -42,7 +42,9 @@ def _false_positives(values: int, size: int) -> float:
     per_block = 256 / (size * 8 / values)
     i = np.arange(1, _TERMS)
     factorials = np.cumsum(np.log(i))
-    terms = i * math.log(per_block) - per_block - factorials + 8 * np.log1p(-((1 - 1 / 32) ** i))
+    # A block has 8 words of 32 bits, in each of which a value sets one bit.
+    all_set = 8 * np.log1p(-((1 - 1 / 32) ** i))
+    terms = i * math.log(per_block) - per_block - factorials + all_set
     return min(float(np.exp(terms).sum()), 1.0)
 
 
@@ -56,8 +58,10 @@ def hashes(values: pa.Array) -> np.ndarray:
         xxh64(*bytes_of(values), out)
         return out
     values = pa.concat_arrays([values])  # from offset 0
-    data, offsets = values.buffers()[-1], np.arange(len(values) + 1, dtype=np.int64) * (values.type.bit_width // 8)
-    xxh64(np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8), offsets, out)
+    data = values.buffers()[-1]
+    offsets = np.arange(len(values) + 1, dtype=np.int64) * (values.type.bit_width // 8)
+    is_empty = data is None or not data.size
+    xxh64(np.zeros(0, np.uint8) if is_empty else np.frombuffer(data, np.uint8), offsets, out)
     return out
 
 

@@ -90,11 +90,13 @@ class Chunks:
     @classmethod
     def of_block(cls, data: Bytes, count: int) -> Chunks:
         """One buffer as one chunk."""
-        return cls(data, np.zeros((1, 1), np.int64), np.full((1, 1), len(data), np.int64), np.array([count], np.int64))
+        start, size = np.zeros((1, 1), np.int64), np.full((1, 1), len(data), np.int64)
+        return cls(data, start, size, np.array([count], np.int64))
 
     def select(self, first: int, stop: int, counts: np.ndarray | None = None) -> Chunks:
         """Buffers `first` to `stop` (exclusive) of every chunk, with `counts` values (None: unchanged)."""
-        return Chunks(self.data, self.starts[first:stop], self.sizes[first:stop], self.counts if counts is None else counts)
+        counts = self.counts if counts is None else counts
+        return Chunks(self.data, self.starts[first:stop], self.sizes[first:stop], counts)
 
 
 class Encoding:
@@ -114,8 +116,8 @@ class Encoding:
         """The values of all chunks, one chunk after the other."""
         raise self._refusal("mini-block chunks")
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> Block | None:
-        """Single values of mini-block chunks: those at positions `at`, each within the chunk numbered `of`.
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> Block | None:
+        """Single values of mini-block chunks: those at positions `at`, each within the chunk numbered `chunk_of`.
 
         None if this takes as long as to decode all values.
         """

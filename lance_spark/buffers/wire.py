@@ -22,7 +22,7 @@ NUMBER, BYTES = 0, 2
 _OF_BYTES = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
 
 _BLOCK, AT_ONCE = 1 << 18, 1 << 14
-"""So many bytes, or messages, are looked at together: what is known of them stays in the cache of the processor."""
+"""The bytes, and the messages, that are looked at together: what is known of them stays in the cache of the processor."""
 
 FEW = 32
 """So few messages, which are read anyway, are read one by one in less time than it takes to begin with many at once."""

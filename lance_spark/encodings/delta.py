@@ -49,7 +49,8 @@ class Delta(Encoding):
         number = numbers_within_chunks(counts)
         stored = np.maximum(counts - 1, 0)
         before = np.cumsum(stored) - stored
-        values = sums[np.repeat(before, counts) + number.astype(np.int64)] - np.repeat(sums[before], counts) + np.uint64(self.base)
+        running = sums[np.repeat(before, counts) + number.astype(np.int64)]
+        values = running - np.repeat(sums[before], counts) + np.uint64(self.base)
         return FixedWidth(self.bits, values.astype(dtype).view(np.uint8), len(values))
 
 
@@ -60,8 +61,9 @@ def _without_first(chunks: Chunks) -> Chunks:
 
 def numbers_within_chunks(counts: np.ndarray) -> np.ndarray:
     """0, 1, 2, ... for the values of each chunk, as uint64."""
-    starts = np.cumsum(counts) - counts
-    numbers: np.ndarray = np.arange(int(counts.sum()), dtype=np.uint64) - np.repeat(starts.astype(np.uint64), counts)
+    starts = (np.cumsum(counts) - counts).astype(np.uint64)
+    numbers: np.ndarray = np.arange(int(counts.sum()), dtype=np.uint64)
+    numbers -= np.repeat(starts, counts)
     return numbers
 
 

@@ -69,14 +69,16 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
 
 
 def pick_values(
-    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray
+    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, block_of: np.ndarray, at: np.ndarray
 ) -> np.ndarray | None:
-    """Single values: value `at[i]` of the block `of[i]`; block j has `counts[j]` values in `sizes[j]` bytes after a word with its width.
+    """Single values: value `at[i]` of the block `block_of[i]`.
+
+    Block j has `counts[j]` values in `sizes[j]` bytes after a word with its width.
 
     None if a block is invalid.
     """
     out = empty(len(at), words.dtype)
-    return out if _pick(words, starts, sizes, counts, of, at, out) else None
+    return out if _pick(words, starts, sizes, counts, block_of, at, out) else None
 
 
 def pack_blocks(
@@ -122,7 +124,7 @@ def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np
 
 @kernel
 def _pick(
-    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray, out: np.ndarray
+    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, block_of: np.ndarray, at: np.ndarray, out: np.ndarray
 ) -> bool:
     """Store single values of blocks, each of which begins with its width. False if one has not the words and the values that it takes."""
     bits = np.iinfo(words.dtype).bits
@@ -135,13 +137,13 @@ def _pick(
             return False
     lanes = 1024 // bits
     for i in range(len(out)):
-        width = np.int64(words[starts[of[i]]])
+        width = np.int64(words[starts[block_of[i]]])
         if width == 0:
             out[i] = 0
             continue
         row = ORDER[at[i] % 128 // lanes * (lanes // 16)] * 8 + at[i] // 128
         shift = row * width % bits
-        source = np.uint64(starts[of[i]] + 1 + row * width // bits * lanes + at[i] % lanes)
+        source = np.uint64(starts[block_of[i]] + 1 + row * width // bits * lanes + at[i] % lanes)
         value = np.uint64(words[source]) >> np.uint64(shift)
         if shift + width > bits:
             value |= np.uint64(words[source + np.uint64(lanes)]) << np.uint64(bits - shift)

@@ -95,7 +95,9 @@ class FixedSizeListEncoding(Encoding):
             raise CorruptFileError(
                 f"fixed-size lists of {size} bytes, {at} of them validity, are too short for {dimension} items of {bits} bits"
             )
-        chunks = Chunks(rows.ravel(), (np.arange(count) * size + at)[None], np.full((1, count), size - at), np.full(count, dimension))
+        starts = (np.arange(count) * size + at)[None]
+        sizes = np.full((1, count), size - at)
+        chunks = Chunks(rows.ravel(), starts, sizes, np.full(count, dimension))
         return FixedSizeList(self.values.decode_chunks(chunks), self.items_per_value, validity)
 
     def _count_items(self, counts: np.ndarray) -> np.ndarray:

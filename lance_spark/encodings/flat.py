@@ -42,11 +42,11 @@ class Flat(Encoding):
 
     decode_blocks = decode_chunks
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> FixedWidth:
-        """The values at positions `at` of the chunks `of`."""
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> FixedWidth:
+        """The values at positions `at` of the chunks `chunk_of`."""
         self._check_width()
         check_sizes(chunks, bytes_for(chunks.counts, self.bits_per_value))
-        starts = chunks.starts[0][of]
+        starts = chunks.starts[0][chunk_of]
         if self.bits_per_value == 1:
             bits = gather_bits(chunks.data, starts * 8 + at, np.ones_like(at))
             return FixedWidth(1, bits, len(at))

@@ -39,9 +39,9 @@ class Fsst(Encoding):
         """The values of all chunks."""
         return self._decompress(self.values.decode_chunks(chunks))
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
-        """The values at positions `at` of the chunks `of`."""
-        picked = self.values.pick_values(chunks, of, at)
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
+        """The values at positions `at` of the chunks `chunk_of`."""
+        picked = self.values.pick_values(chunks, chunk_of, at)
         return None if picked is None else self._decompress(picked)
 
     def decode_block(self, data: Bytes, count: int) -> VariableWidth:
@@ -90,7 +90,8 @@ def decompress_parts(block: Block, encodings: Sequence[Fsst], counts: Sequence[i
     offsets, parts = strings.offsets, []
     for encoding, start, stop in zip(encodings, (ends - counts).tolist(), ends.tolist()):
         own = offsets[start : stop + 1]
-        parts.append(encoding.decode_values(VariableWidth(own - own[0], strings.data[own[0] : own[-1]])))
+        compressed = VariableWidth(own - own[0], strings.data[own[0] : own[-1]])
+        parts.append(encoding.decode_values(compressed))
     sizes = np.concatenate([[0], *(np.diff(part.offsets) for part in parts)])
     return VariableWidth(np.cumsum(sizes), np.concatenate([part.data for part in parts]))
 
@@ -198,7 +199,8 @@ class _Finder:
         single[table.symbols[lengths == 1].astype(np.int64)] = coded[lengths == 1]
         short = np.tile(single, 256)
         short[table.symbols[lengths == 2].astype(np.int64)] = coded[lengths == 2]
-        keys, found = np.zeros((6, 1 << _SLOT_BITS), np.uint64), np.zeros((6, 1 << _SLOT_BITS), np.uint16)
+        keys = np.zeros((6, 1 << _SLOT_BITS), np.uint64)  # one table for each length from 3 to 8
+        found = np.zeros(keys.shape, np.uint16)
         keys[:, 0] = 1  # an empty slot must not hold a valid key, as 0 would be in the first
         long = np.flatnonzero(lengths > 2)[::-1]
         own_keys = table.symbols[long] << (U(64) - U(8) * lengths[long].astype(np.uint64))

@@ -112,7 +112,9 @@ def train(block: VariableWidth) -> SymbolTable:
         pairs = np.zeros(512 * 512, np.uint32)
         seen = np.empty(2 * int(bounds[pieces]), np.int64)
         m = Matcher.of(table)
-        seen = seen[: _count(sample, bounds[: pieces + 1], m.first, m.masks, m.values, m.lengths, m.codes, counts, pairs, seen)]
+        symbols = m.first, m.masks, m.values, m.lengths, m.codes
+        count = _count(sample, bounds[: pieces + 1], *symbols, counts, pairs, seen)
+        seen = seen[:count]
         table = _next_generation(table, counts, seen, pairs[seen], share)
     return table
 
@@ -125,7 +127,9 @@ def _sample(block: VariableWidth) -> tuple[np.ndarray, np.ndarray]:
     sizes = np.minimum(np.diff(block.offsets), _PIECE_BYTES)
     wanted = int(np.ceil(_SAMPLE_BYTES / max(1.0, float(sizes.mean()) if len(sizes) else 1.0)))
     random = np.random.default_rng(0)
-    chosen = random.permutation(np.unique(np.linspace(0, max(block.count - 1, 0), min(wanted, block.count)).astype(np.int64)))
+    last, count = max(block.count - 1, 0), min(wanted, block.count)
+    evenly = np.unique(np.linspace(0, last, count).astype(np.int64))
+    chosen = random.permutation(evenly)
     sizes = sizes[chosen].astype(np.int64)
     slack = np.diff(block.offsets)[chosen] - sizes
     starts = block.offsets[chosen] + random.integers(0, slack + 1)
@@ -149,14 +153,16 @@ def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, 
         short = lengths[left] < 8
         left, right = left[short], right[short]
         joined = symbols[left] | symbols[right] << (U(8) * lengths[left].astype(np.uint64))
-        found.append((joined, np.minimum(lengths[left] + lengths[right], 8), pair_counts[short].astype(np.int64)))
+        joined_lengths = np.minimum(lengths[left] + lengths[right], 8)
+        found.append((joined, joined_lengths, pair_counts[short].astype(np.int64)))
     values, sizes, counted = (np.concatenate(parts) for parts in zip(*found))
     # As in the reference code, rare candidates are dropped before equal ones are added up, for speed.
     often = counted >= 5 * share // 128
     values, sizes, counted = values[often], sizes[often], counted[often]
     order = np.lexsort((sizes, values))
     values, sizes, counted = values[order], sizes[order], counted[order]
-    new = np.flatnonzero(np.append(True, (values[1:] != values[:-1]) | (sizes[1:] != sizes[:-1]))[: len(values)])
+    differs = (values[1:] != values[:-1]) | (sizes[1:] != sizes[:-1])
+    new = np.flatnonzero(np.append(True, differs)[: len(values)])
     gains = np.add.reduceat(counted, new) * sizes[new] if len(new) else counted
     best = new[np.argsort(-gains, kind="stable")[:ESCAPE]]
     return SymbolTable(values[best], sizes[best].astype(np.uint8))

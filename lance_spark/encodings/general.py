@@ -65,7 +65,8 @@ class General(Encoding):
         if not isinstance(values, VariableWidth):
             raise CorruptFileError("expected compressed values of variable width, found a fixed width")
         offsets = values.offsets.astype(np.int64)
-        data, bounds = self._decompress(values.data, offsets[:-1], np.diff(offsets), np.full(values.count, limits.MAX_BYTES))
+        most = np.full(values.count, limits.MAX_BYTES)
+        data, bounds = self._decompress(values.data, offsets[:-1], np.diff(offsets), most)
         small = bounds[-1] < 2**31 and values.offsets.dtype == np.int32
         return self.values.decode_values(VariableWidth(bounds.astype(np.int32) if small else bounds, data))
 
@@ -73,7 +74,8 @@ class General(Encoding):
         """`chunks` as encoded by `values`; a chunk's count bounds the size of its buffer 0."""
         if not len(chunks.starts):
             raise CorruptFileError(f"{self.scheme} compression of an encoding that has no buffers")
-        data, bounds = self._decompress(chunks.data, chunks.starts[0], chunks.sizes[0], _largest(self.values, chunks.counts))
+        most = _largest(self.values, chunks.counts)
+        data, bounds = self._decompress(chunks.data, chunks.starts[0], chunks.sizes[0], most)
         starts, sizes = chunks.starts + len(data), chunks.sizes.copy()
         starts[0], sizes[0] = bounds[:-1], np.diff(bounds)
         if len(starts) > 1:
@@ -150,8 +152,11 @@ def _content_sizes(data: Bytes, starts: np.ndarray) -> np.ndarray:
     at = 5 + (1 - single) + np.array([0, 1, 2, 4])[descriptor & 3]
     width = np.where(flag == 0, single, np.array([0, 2, 4, 8])[flag])
     numbers = np.take_along_axis(heads, at[:, None] + np.arange(8), axis=1)
-    numbers = np.where(np.arange(8) < width[:, None], numbers, 0).astype(np.uint8).view("<u8").ravel()
-    sizes: np.ndarray = np.where(width == 0, -1, (numbers + np.where(width == 2, 256, 0).astype(np.uint64)).astype(np.int64))
+    used = np.where(np.arange(8) < width[:, None], numbers, 0).astype(np.uint8)
+    numbers = used.view("<u8").ravel()
+    # A size of two bytes is stored minus 256.
+    added = np.where(width == 2, 256, 0).astype(np.uint64)
+    sizes: np.ndarray = np.where(width == 0, -1, (numbers + added).astype(np.int64))
     return sizes
 
 

@@ -41,10 +41,10 @@ class InlineBitpacking(Encoding):
 
     decode_blocks = decode_chunks
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> FixedWidth:
-        """The values at positions `at` of the chunks `of`."""
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> FixedWidth:
+        """The values at positions `at` of the chunks `chunk_of`."""
         words, starts = chunk_words(chunks, self.uncompressed_bits_per_value)
-        values = pick_values(words, starts, chunks.sizes[0], chunks.counts, of, at)
+        values = pick_values(words, starts, chunks.sizes[0], chunks.counts, chunk_of, at)
         if values is None:
             self._packed(chunks)  # raises the error
         assert values is not None

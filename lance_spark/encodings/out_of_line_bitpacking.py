@@ -78,8 +78,10 @@ def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
     number = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
     at = np.repeat(first_value, blocks) + number * BLOCK
     lengths = np.minimum(np.repeat(counts, blocks) - number * BLOCK, BLOCK)
-    pack_blocks(values, at, lengths, np.full(len(at), width), np.repeat(bounds[:-1], blocks) + number * step, words)
-    _copy_rests(values, (first_value + full * BLOCK)[plain], (bounds[1:] - rest)[plain], rest[plain], words)
+    starts = np.repeat(bounds[:-1], blocks) + number * step
+    pack_blocks(values, at, lengths, np.full(len(at), width), starts, words)
+    first_plain, plain_starts = first_value + full * BLOCK, bounds[1:] - rest
+    _copy_rests(values, first_plain[plain], plain_starts[plain], rest[plain], words)
     buffer = EncodedBuffer(words.view(np.uint8), bounds * (bits // 8))
     return EncodedChunks(OutOfLineBitpacking(bits, Flat(width)), counts, (buffer,))
 

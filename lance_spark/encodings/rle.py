@@ -108,10 +108,12 @@ def encode_chunks(block: FixedWidth, counts: np.ndarray, longest: int = LONGEST_
     bounds = np.zeros(len(counts) + 1, np.int64)
     _bound_runs(source, stops, longest, bounds)
     width = 1 if longest == LONGEST_RUN else 2
-    values, lengths = np.empty(bounds[-1], source.dtype), np.empty(bounds[-1], word_type(8 * width))
+    values = np.empty(bounds[-1], source.dtype)
+    lengths = np.empty(bounds[-1], word_type(8 * width))
     _find_runs(source, stops, longest, values, lengths)
-    buffers = EncodedBuffer(values.view(np.uint8), bounds * (block.bits // 8)), EncodedBuffer(lengths.view(np.uint8), bounds * width)
-    return EncodedChunks(Rle(Flat(block.bits), Flat(8 * width)), counts, buffers)
+    value_buffer = EncodedBuffer(values.view(np.uint8), bounds * (block.bits // 8))
+    length_buffer = EncodedBuffer(lengths.view(np.uint8), bounds * width)
+    return EncodedChunks(Rle(Flat(block.bits), Flat(8 * width)), counts, (value_buffer, length_buffer))
 
 
 def encode_packed_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
@@ -147,8 +149,10 @@ def encode_blocks(block: FixedWidth, counts: np.ndarray, longest: int = LONGEST_
     # The position of each byte of each part: its number plus the bytes before it in the blocks.
     before = np.arange(len(counts)) * 8 + 8
     data[(bounds[:-1, None] + np.arange(8)).ravel()] = sizes.view(np.uint8)
-    data[np.arange(len(values.data)) + np.repeat(before + lengths.bounds[:-1], sizes)] = values.data
-    data[np.arange(len(lengths.data)) + np.repeat(before + values.bounds[1:], np.diff(lengths.bounds))] = lengths.data
+    before_values = np.repeat(before + lengths.bounds[:-1], sizes)
+    data[np.arange(len(values.data)) + before_values] = values.data
+    before_lengths = np.repeat(before + values.bounds[1:], np.diff(lengths.bounds))
+    data[np.arange(len(lengths.data)) + before_lengths] = lengths.data
     return EncodedChunks(chunks.encoding, counts, (EncodedBuffer(data, bounds),))
 
 
@@ -173,7 +177,8 @@ def _count_run_parts(*parts: tuple[Encoding, Chunks]) -> np.ndarray | None:
     wrong = known[0] != known[-1]
     if wrong.any():
         i = int(wrong.argmax())
-        raise CorruptFileError(f"chunk {i} of {len(wrong)} has {known[0][i]} run values but {known[-1][i]} run lengths")
+        runs = f"{known[0][i]} run values but {known[-1][i]} run lengths"
+        raise CorruptFileError(f"chunk {i} of {len(wrong)} has {runs}")
     return known[0]
 
 
@@ -187,7 +192,10 @@ def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray
     each = block.view(word_type(block.bits)).astype(np.int64)
     starts, first = np.cumsum(each) - each, np.cumsum(counts) - counts
     chunk = np.repeat(np.arange(len(counts)), counts)
-    begun = starts - starts[np.minimum(first, max(len(starts) - 1, 0))][chunk] < counts[chunk] if len(each) else np.empty(0, np.bool_)
+    if not len(each):
+        return np.zeros(len(counts), np.int64)
+    first_of_chunk = starts[np.minimum(first, len(starts) - 1)]
+    begun = starts - first_of_chunk[chunk] < counts[chunk]
     return np.bincount(chunk[begun], minlength=len(counts)).astype(np.int64)
 
 

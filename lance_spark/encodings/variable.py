@@ -67,13 +67,13 @@ class Variable(Encoding):
         np.cumsum((chunks.counts[:-1] + 1) * width, out=at[1:])
         return _rebase(words, at, width, np.zeros_like(at), chunks.data, starts, sizes, chunks.counts)
 
-    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
-        """The values at positions `at` of the chunks `of`; None if the offsets are not flat."""
+    def pick_values(self, chunks: Chunks, chunk_of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
+        """The values at positions `at` of the chunks `chunk_of`; None if the offsets are not flat."""
         if not isinstance(self.offsets, Flat):
             return None
         starts, sizes = chunks.starts[-1], chunks.sizes[-1]
         first, offsets = np.empty(len(at), np.int64), zeros(len(at) + 1, np.int64)
-        wrong = _find(chunks.data, starts, sizes, chunks.counts, self.offsets.bits_per_value, of, at, first, offsets)
+        wrong = _find(chunks.data, starts, sizes, chunks.counts, self.offsets.bits_per_value, chunk_of, at, first, offsets)
         if wrong >= 0:
             raise CorruptFileError(
                 f"the strings of chunk {wrong} have decreasing offsets, or offsets outside its bytes, or too few bytes for the offsets"
@@ -107,18 +107,18 @@ def _find(
     sizes: np.ndarray,
     counts: np.ndarray,
     bits: int,
-    of: np.ndarray,
+    chunk_of: np.ndarray,
     at: np.ndarray,
     first: np.ndarray,
     offsets: np.ndarray,
 ) -> np.int64:
-    """Store where the bytes of string `at[i]` of chunk `of[i]` begin in `data`, and where each ends if they follow one another.
+    """Store where the bytes of string `at[i]` of chunk `chunk_of[i]` begin in `data`, and where each ends if they follow one another.
 
     Returns a chunk whose offsets are invalid, or -1. The offsets have 32 or 64 `bits`.
     """
     width, end = np.int64(bits // 8), np.int64(0)
     for i in range(len(at)):
-        chunk = of[i]
+        chunk = chunk_of[i]
         size, count = sizes[chunk], counts[chunk]
         if count >= size or size < (count + 1) * width:
             return np.int64(chunk)
@@ -319,7 +319,8 @@ def encode_block(block: VariableWidth) -> tuple[Variable, bytes]:
     """`block` as one buffer, with flat offsets as wide as the block's."""
     width = block.offsets.itemsize
     header = np.array([8 * width, (block.count + 3) * width], block.offsets.dtype)
-    return Variable(Flat(8 * width)), header.tobytes() + block.offsets.tobytes() + block.data[: block.offsets[-1]].tobytes()
+    data = block.data[: block.offsets[-1]].tobytes()
+    return Variable(Flat(8 * width)), header.tobytes() + block.offsets.tobytes() + data
 
 
 def encode_values(block: VariableWidth) -> tuple[Variable, VariableWidth]:

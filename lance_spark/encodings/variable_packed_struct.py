@@ -116,7 +116,8 @@ def encode_values(children: Sequence[tuple[Encoding, FixedWidth | VariableWidth]
             _place_strings(block.data, block.offsets, places, out)
         else:
             _place_fixed(block.data, block.bits // 8, places, out)
-    return VariablePackedStruct(tuple(fields)), VariableWidth(offsets.astype(np.int32) if offsets[-1] < 2**31 else offsets, out)
+    narrow = offsets.astype(np.int32) if offsets[-1] < 2**31 else offsets
+    return VariablePackedStruct(tuple(fields)), VariableWidth(narrow, out)
 
 
 @kernel

@@ -42,9 +42,9 @@ class BatchLimits:
         return max(stop, start + 1)
 
 
-def _selected_before(selected: Spans, done: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """The number of selected rows before each of `bounds`; `done` has that of the rows before each span."""
+def _selected_before(selected: Spans, rows_before: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The number of selected rows before each of `bounds`; `rows_before` has that of the rows before each span."""
     at = np.searchsorted(selected[:, 1], bounds, side="left")
     inside = np.concatenate([selected[:, 0], [np.iinfo(np.int64).max]])[at]
-    before: np.ndarray = done[at] + np.maximum(bounds - inside, 0)
+    before: np.ndarray = rows_before[at] + np.maximum(bounds - inside, 0)
     return before

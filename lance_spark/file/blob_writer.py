@@ -61,7 +61,8 @@ class BlobWriter:
         sizes = np.diff(offsets)
         if values.null_count:
             sizes[np.asarray(values.is_null())] = 0
-        pieces = [data[offsets[i] : offsets[i] + sizes[i]].data for i in np.flatnonzero(sizes)]
+        there = np.flatnonzero(sizes)
+        pieces = [data[offsets[i] : offsets[i] + sizes[i]].data for i in there]
         if version_2:
             descriptors = self._place_2(field, sizes, pieces)
         else:
@@ -85,9 +86,9 @@ class BlobWriter:
     def _place_2(self, field: Field, sizes: np.ndarray, pieces: list[memoryview]) -> list[pa.Array]:
         """The columns of descriptors."""
         limits = BlobThresholds.of(field)
-        kinds = np.where(
-            sizes > limits.dedicated, BlobKind.DEDICATED, np.where(sizes > limits.inline, BlobKind.PACKED, BlobKind.INLINE)
-        ).astype(np.uint8)
+        kinds = np.full(len(sizes), BlobKind.INLINE, np.uint8)
+        kinds[sizes > limits.inline] = BlobKind.PACKED
+        kinds[sizes > limits.dedicated] = BlobKind.DEDICATED
         positions, ids = np.zeros(len(sizes), np.uint64), np.zeros(len(sizes), np.uint32)
         for i, piece in zip(np.flatnonzero(sizes).tolist(), pieces):
             if kinds[i] == BlobKind.INLINE:
@@ -96,7 +97,7 @@ class BlobWriter:
                 ids[i], positions[i] = self._pack(field, piece, limits.pack)
             else:
                 ids[i] = self._dedicate(piece)
-        uris = pa.Array.from_buffers(pa.string(), len(sizes), [None, pa.py_buffer(np.zeros(len(sizes) + 1, np.int32)), pa.py_buffer(b"")])
+        uris = pa.repeat("", len(sizes))
         return [pa.array(kinds), pa.array(positions), pa.array(sizes.astype(np.uint64)), pa.array(ids), uris]
 
     def _begin(self) -> tuple[int, SummedOutput]:

@@ -321,7 +321,8 @@ class Checksums:
 
     def _blocks(self, section: _Section, runs: Sequence[ByteRange]) -> Steps[Sequence[Bytes]]:
         """The bytes of runs of whole blocks; also reads the part of the table with their checksums, unless it is in memory."""
-        numbers = np.concatenate([np.arange(r.start - section.start, r.stop - section.start, self._block) for r in runs]) // self._block
+        starts = [np.arange(r.start - section.start, r.stop - section.start, self._block) for r in runs]
+        numbers = np.concatenate(starts) // self._block
         at = 0 if section.sums_at is None else section.sums_at - self._metadata.start
         missing = [] if section.sums_at is None else self._missing(at + numbers * _SUM)
         answers = yield [*(section.place(r) for r in runs), *(self._table_block(i) for i in missing)]

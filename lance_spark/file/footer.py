@@ -93,9 +93,10 @@ def read_footer(size: int) -> Steps[Footer]:
 def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
     """The (position, size) pairs of an offset table as (start, stop)."""
     pairs = table.view("<u8").reshape(-1, 2)
+    positions, sizes = pairs[:, 0], pairs[:, 1]
     # Compared before they are added, so that no sum overflows.
-    if len(pairs) and int(pairs[:, 0].max()) + int(pairs[:, 1].max()) > limit:
-        wrong = (pairs[:, 0] > limit) | (pairs[:, 1] > limit - np.minimum(pairs[:, 0], np.uint64(limit)))
+    if len(pairs) and int(positions.max()) + int(sizes.max()) > limit:
+        wrong = (positions > limit) | (sizes > limit - np.minimum(positions, np.uint64(limit)))
         if wrong.any():
             i = int(np.argmax(wrong))
             raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) is not within the file")

@@ -67,8 +67,8 @@ def _read(field: Field, file: DataFile, numbers: np.ndarray, reader: DataFileRea
 
     if numbers[-1] >= reader.num_rows:
         raise CorruptFileError(f"the overlay {file.path} has {reader.num_rows} rows, but values for {numbers[-1] + 1} or more")
-    batches = [merge(field, [arrays[0]]) for arrays in reader.read([field], file.columns, numbers.astype(np.int64), len(numbers))]
-    return pa.concat_arrays(batches)
+    batches = reader.read([field], file.columns, numbers.astype(np.int64), len(numbers))
+    return pa.concat_arrays([merge(field, [arrays[0]]) for arrays in batches])
 
 
 def _replaced(field: Field, stored: pa.Array, new: pa.Array, at: np.ndarray) -> pa.Array:
@@ -76,10 +76,11 @@ def _replaced(field: Field, stored: pa.Array, new: pa.Array, at: np.ndarray) -> 
     if pa.types.is_struct(stored.type) and pa.types.is_struct(new.type) and not field.is_leaf:
         values = dict(zip((f.name for f in new.type), new.flatten()))
         known = {child.name: child for child in field.children}
-        children = [
-            _replaced(known[f.name], child, values[f.name], at) if f.name in values else child
-            for f, child in zip(stored.type, stored.flatten())
-        ]
+        children = []
+        for f, child in zip(stored.type, stored.flatten()):
+            if f.name in values:
+                child = _replaced(known[f.name], child, values[f.name], at)
+            children.append(child)
         fields = [f.with_type(child.type) for f, child in zip(stored.type, children)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=stored.is_null() if stored.null_count else None)
     if not new.type.equals(stored.type):

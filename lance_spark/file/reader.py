@@ -224,7 +224,8 @@ class DataFileReader:
             return {}
         if self.version == (0, 3):
             columns = {**columns, **v2_0.early_bytes_columns(fields, columns, self._layout.num_columns)}
-        wanted = {i: columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns}
+        ids = (i for field in fields for f in field.walk() for i in (f.id, ~f.id))
+        wanted = {i: columns[i] for i in ids if i in columns}
         if missing := sorted(set(wanted.values()) - self._known.keys()):
             self._known.update(zip(missing, self._source.run("column metadata", read_columns(self._layout, missing))))
         return {i: self._known[c] for i, c in wanted.items()}
@@ -357,7 +358,9 @@ class DataFileReader:
                 self.counts.pages_read += 1
             else:
                 bounds = column.bounds
-                self.counts.pages_read += int((starts.searchsorted(bounds[1:]) > stops.searchsorted(bounds[:-1], side="right")).sum())
+                begun = starts.searchsorted(bounds[1:])
+                ended = stops.searchsorted(bounds[:-1], side="right")
+                self.counts.pages_read += int((begun > ended).sum())
             self.counts.pages += 0 if number in self._counted else len(column.pages)
             self._counted.add(number)
 
@@ -380,8 +383,8 @@ class DataFileReader:
         if with_dictionaries and self.version in GRAMMARS:
             make = partial(layouts.open_field, with_dictionaries=True)
 
-        def alone(f: Field) -> FieldReader:
-            return checked(self._where(f), lambda: make(f, columns, selected, self.num_rows))
+        def alone(field: Field) -> FieldReader:
+            return checked(self._where(field), lambda: make(field, columns, selected, self.num_rows))
 
         alike = open_alike(fields, columns, rows, self.num_rows, alone) if self.version in GRAMMARS else {}
         return [alike[i] if i in alike else alone(f) for i, f in enumerate(fields)]
@@ -390,11 +393,12 @@ class DataFileReader:
 def _pages_at(damage: ChecksumError, fields: Sequence[Field], columns: Mapping[int, Column]) -> str:
     """Which pages of `columns`, the columns that are read, by field id, have bytes in a damaged block."""
     names = {i: f.name for field in fields for f in field.walk() for i in (f.id, ~f.id)}
+    if damage.blob_id:
+        return ""
     where = damage.where
-    pages = [
-        f"page {number} of column {names.get(i, '')!r}"
-        for i, column in columns.items()
-        for number, page in enumerate(column.pages)
-        if not damage.blob_id and any(b.start < where.stop and where.start < b.stop for b in page.buffers)
-    ]
+    pages = []
+    for i, column in columns.items():
+        for number, page in enumerate(column.pages):
+            if any(b.start < where.stop and where.start < b.stop for b in page.buffers):
+                pages.append(f"page {number} of column {names.get(i, '')!r}")
     return ", ".join(pages[:_PAGES_NAMED])

@@ -96,7 +96,9 @@ class Source:
                 not_read.setdefault(self.path, []).append(i)
         for path, numbers in not_read.items():
             self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for i in numbers)
-            plain = [ranges[i] for i in numbers] if path == self.path else [ByteRange(*ranges[i]) for i in numbers]
+            plain = [ranges[i] for i in numbers]
+            if path != self.path:
+                plain = [ByteRange(*wanted) for wanted in plain]
             for i, answer in zip(numbers, self.store.read_ranges(path, plain)):
                 answers[i] = answer
         return answers  # type: ignore[return-value]
@@ -123,10 +125,10 @@ class Source:
         except ChecksumError as e:
             raise self.damaged(e, what) from e
 
-    def damaged(self, e: ChecksumError, what: str) -> CorruptFileError:
+    def damaged(self, error: ChecksumError, what: str) -> CorruptFileError:
         """The error that names the damaged file and `what` was read; "" if unknown."""
-        path = sidecar_path(self.path, e.blob_id) if e.blob_id else self.path
-        return CorruptFileError(f"{path}: {what}: {e}" if what else f"{path}: {e}")
+        path = sidecar_path(self.path, error.blob_id) if error.blob_id else self.path
+        return CorruptFileError(f"{path}: {what}: {error}" if what else f"{path}: {error}")
 
 
 def _external_bytes(wanted: ExternalRange, external: ExternalBlobs) -> Bytes:

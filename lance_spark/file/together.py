@@ -84,8 +84,10 @@ def _most_bytes(
     widths = {field.id: (bit_width(field.type) or 0) / 8 for field in fields if field.is_leaf}
     total = 0.0
     for file, own, wanted in zip(files, metadata, rows):
-        sizes = [widths.get(i) or max(column.size, _PAGE_BYTES * len(column.pages)) / file.num_rows for i, column in own.items()]
-        total += sum(sizes) * len(wanted)
+        row_size = 0.0
+        for i, column in own.items():
+            row_size += widths.get(i) or max(column.size, _PAGE_BYTES * len(column.pages)) / file.num_rows
+        total += row_size * len(wanted)
     return total
 
 
@@ -146,7 +148,8 @@ def _pieces_of(
     number: int, field: Field, files: Sequence[DataFileReader], metadata: Sequence[Mapping[int, Column]], rows: Sequence[np.ndarray]
 ) -> list[_Piece]:
     """The pieces of a field, in order, whose pages are counted as read."""
-    is_plain = field.is_leaf and not field.children and not pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type)
+    is_single = field.is_leaf and not field.children
+    is_plain = is_single and not pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type)
     found: list[_Piece] = []
     for i, (file, own, wanted) in enumerate(zip(files, metadata, rows)):
         column = own.get(field.id) if is_plain else None
@@ -169,7 +172,8 @@ def _pages_with(column: Column, rows: np.ndarray, num_rows: int) -> list[tuple[F
         if start < stop:
             if not isinstance(layout, MiniBlock) or layout.of_few is None or layout.num_items != page.num_rows:
                 return None
-            found.append((FewOfPage(layout, page, stop - start), rows[start:stop] - page.first_row if page.first_row else rows[start:stop]))
+            own = rows[start:stop] - page.first_row if page.first_row else rows[start:stop]
+            found.append((FewOfPage(layout, page, stop - start), own))
     return found
 
 

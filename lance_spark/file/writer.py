@@ -168,7 +168,10 @@ class DataFileWriter:
         table, num_sidecars = self._put_checksums()
         places = [self._out.put_aligned(self._descriptor(metadata)), *extra]
         first_metadata = self._out.size
-        columns = [self._out.put(b"".join([_column_encoding(c.is_blob and self._version == V2_0), *c.pages])) for c in self._columns]
+        columns = []
+        for column in self._columns:
+            encoding = _column_encoding(column.is_blob and self._version == V2_0)
+            columns.append(self._out.put(b"".join([encoding, *column.pages])))
         columns_at, _ = self._out.put(np.array(columns, dtype="<u8").tobytes())
         buffers_at, _ = self._out.put(np.array(places, dtype="<u8").tobytes())
         footer = FOOTER.pack(first_metadata, columns_at, buffers_at, len(places), len(columns), *self._format.footer_version, MAGIC)

@@ -15,7 +15,7 @@ from lance_spark.predicate.bounds import Bounds
 from lance_spark.schema.schema import Field
 
 LEAST_ROWS = 1 << 12
-"""To read fewer rows costs less than their bounds."""
+"""The fewest rows for which bounds are kept: to read fewer costs less than their bounds."""
 _DIGITS_OF_WORD = 18
 """Decimals of so many digits fit 64 bits."""
 
@@ -26,15 +26,9 @@ def has_bounds(field: Field) -> bool:
 
 
 def _is_bounded(t: pa.DataType) -> bool:
-    return bool(
-        types.is_integer(t)
-        or types.is_float32(t)
-        or types.is_float64(t)
-        or types.is_date(t)
-        or types.is_time(t)
-        or types.is_timestamp(t)
-        or types.is_decimal(t)
-    )
+    is_number = types.is_integer(t) or types.is_float32(t) or types.is_float64(t) or types.is_decimal(t)
+    is_moment = types.is_date(t) or types.is_time(t) or types.is_timestamp(t)
+    return bool(is_number or is_moment)
 
 
 def bounds_of(values: pa.Array) -> bytes:
@@ -48,7 +42,8 @@ def bounds_of(values: pa.Array) -> bytes:
         return b"" if np.isnan(low) else np.array([low, numbers.max()]).tobytes()
     if not values.null_count and types.is_decimal128(t) and t.precision <= _DIGITS_OF_WORD:
         # The higher word has the sign only. Arrow compares decimals as 128 bits, which takes ten times as long.
-        words = np.frombuffer(values.buffers()[1], "<i8")[2 * values.offset : 2 * (values.offset + len(values)) : 2]
+        start, stop = values.offset, values.offset + len(values)
+        words = np.frombuffer(values.buffers()[1], "<i8")[2 * start : 2 * stop : 2]
         return b"".join(int(end).to_bytes(16, "little", signed=True) for end in (words.min(), words.max()))
     if types.is_floating(t) and pc.any(pc.is_nan(values)).as_py():
         return b""

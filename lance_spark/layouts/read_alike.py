@@ -61,7 +61,8 @@ def open_alike(fields: Sequence[Field], columns: Mapping[int, Column], rows: Row
         if len(numbers) < _ENOUGH or (layout := _layout(page, fields[numbers[0]])) is None:
             continue
         for some in (numbers[start : start + _TOGETHER] for start in range(0, len(numbers), _TOGETHER)):
-            group = _Group(layout, fields[some[0]], [columns[fields[i].id].pages[0] for i in some], rows, num_rows)
+            pages = [columns[fields[i].id].pages[0] for i in some]
+            group = _Group(layout, fields[some[0]], pages, rows, num_rows)
             readers.update({i: _AlikeReader(group, k, partial(alone, fields[i])) for k, i in enumerate(some)})
     return readers
 

@@ -103,7 +103,8 @@ def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     there = np.flatnonzero((sizes > 0) | (valid & (kinds == BlobKind.EXTERNAL)))
     if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
         raise CorruptFileError("the position or size of a blob is beyond the end of any file")
-    wanted = [ByteRange(p, p + s) for p, s in zip(positions[there].tolist(), sizes[there].tolist())]
+    places = zip(positions[there].tolist(), sizes[there].tolist())
+    wanted = [ByteRange(position, position + size) for position, size in places]
     if kinds[there].any():
         wanted = _places(wanted, kinds[there], *(columns[name].take(pa.array(there)) for name in ("blob_id", "blob_uri")))
     answers = (yield wanted) if wanted else []

@@ -57,9 +57,9 @@ class LeafReader:
         self._column = column
         self._type = self._leaf_type()
         # Others are narrow, or decoded as fast as they are read.
-        self._with_dictionaries = (
-            with_dictionaries and len(path) == 1 and not path[0].is_blob and (is_bytes(self._type) or pa.types.is_decimal(self._type))
-        )
+        is_wide = is_bytes(self._type) or pa.types.is_decimal(self._type)
+        is_plain = len(path) == 1 and not path[0].is_blob
+        self._with_dictionaries = with_dictionaries and is_plain and is_wide
         self._pages = Paged(self._ends(), spans, num_rows, self._load)
 
     def _ends(self) -> Sequence[int]:
@@ -83,7 +83,11 @@ class LeafReader:
             ((page, a, b),) = parts
             if pa.types.is_dictionary(page.type) and len(page.dictionary) * _ROWS_PER_ITEM <= b - a:
                 return page.slice(a, b - a)
-        arrays = [self._looked_up(page if b - a == len(page) else page.slice(a, b - a)) for page, a, b in parts]
+        arrays = []
+        for page, first, last in parts:
+            count = last - first
+            own = page if count == len(page) else page.slice(first, count)
+            arrays.append(self._looked_up(own))
         array = joined(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
 

@@ -43,7 +43,8 @@ def encode_blob_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[E
         places, sizes = (child.view(np.uint64) for child in page.values.children if isinstance(child, FixedWidth))
     if page.definition is not None:
         null = page.definition > 0
-        places, sizes = np.where(null, page.definition.astype(np.uint64) << np.uint64(16), places), np.where(null, np.uint64(0), sizes)
+        levels = page.definition.astype(np.uint64) << np.uint64(16)
+        places, sizes = np.where(null, levels, places), np.where(null, np.uint64(0), sizes)
     block = PackedStruct(tuple(FixedWidth(64, np.ascontiguousarray(column).view(np.uint8), count) for column in (places, sizes)))
     plain = replace(page, layers=(pb.REPDEF_ALL_VALID_ITEM,), definition=None, max_visible=0, num_visible=count, values=block)
     chunks = packed_struct.encode_chunks(block, split_evenly(count, _DESCRIPTORS_PER_CHUNK))

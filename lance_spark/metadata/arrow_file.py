@@ -43,7 +43,12 @@ def _of_batch(data: bytes, position: int, metadata: int, _body: int) -> int:
         return sum(max(size, 0) for _, size in buffers)
     body = position + metadata
     # A length of -1 means that the buffer is not compressed.
-    return sum(max(struct.unpack_from("<q", data, _within(data, body + at))[0], size) for at, size in buffers if size > 0)
+    total = 0
+    for at, size in buffers:
+        if size > 0:
+            (decoded,) = struct.unpack_from("<q", data, _within(data, body + at))
+            total += max(decoded, size)
+    return total
 
 
 def _root(data: bytes, at: int) -> int:

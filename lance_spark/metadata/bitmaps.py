@@ -24,8 +24,10 @@ def read_bitmap(data: bytes, what: str) -> BitMap:
 
 def bitmap_of(numbers: np.ndarray) -> BitMap:
     """The bitmap of numbers below 2^32, fastest if they ascend; consecutive ones, as of whole fragments, are added as one range."""
-    if len(numbers) and int(numbers[-1]) - int(numbers[0]) == len(numbers) - 1 and (numbers[1:] > numbers[:-1]).all():
-        return BitMap(range(int(numbers[0]), int(numbers[-1]) + 1))
+    if len(numbers):
+        first, last = int(numbers[0]), int(numbers[-1])
+        if last - first == len(numbers) - 1 and (numbers[1:] > numbers[:-1]).all():
+            return BitMap(range(first, last + 1))
     # pyroaring takes arrays of the standard library as they are, others number by number.
     return BitMap(array("I", numbers.astype(np.uint32, copy=False).tobytes()))
 

@@ -41,7 +41,9 @@ class IdRuns:
         """The pairs of these ids."""
         order = np.argsort(theirs)
         theirs, ours = theirs[order], ours[order]
-        follows = (theirs[1:] == theirs[:-1] + np.uint64(1)) & (ours[1:] == ours[:-1] + np.uint64(1))
+        theirs_follow = theirs[1:] == theirs[:-1] + np.uint64(1)
+        ours_follow = ours[1:] == ours[:-1] + np.uint64(1)
+        follows = theirs_follow & ours_follow
         starts = np.flatnonzero(np.append(True, ~follows)[: len(theirs)])
         counts = np.diff(np.append(starts, len(theirs))).astype(np.uint64)
         return cls(theirs[starts], ours[starts], counts)
@@ -93,7 +95,8 @@ def _meet(starts: np.ndarray, counts: np.ndarray, others: np.ndarray, other_coun
     first, last = others[order], others[order] + other_counts[order]
     # The first of the other runs that ends after the start of this one.
     place = np.searchsorted(last, starts, "right")
-    meets: np.ndarray = (place < len(first)) & (first[np.minimum(place, len(first) - 1)] < starts + counts)
+    is_there = place < len(first)
+    meets: np.ndarray = is_there & (first[np.minimum(place, len(first) - 1)] < starts + counts)
     return meets
 
 
@@ -127,19 +130,17 @@ class BranchMerge:
 
     def to_json(self) -> str:
         """The record as text."""
-        runs = [column.tolist() for column in vars_of(self.ids)]
-        return json.dumps(
-            {
-                "branch": self.branch,
-                "branch_id": self.branch_id,
-                "version": self.version,
-                "identity": self.identity,
-                "into": self.into,
-                "same_below": self.same_below,
-                "ids": runs,
-                "published": self.published,
-            }
-        )
+        record = {
+            "branch": self.branch,
+            "branch_id": self.branch_id,
+            "version": self.version,
+            "identity": self.identity,
+            "into": self.into,
+            "same_below": self.same_below,
+            "ids": [column.tolist() for column in vars_of(self.ids)],
+            "published": self.published,
+        }
+        return json.dumps(record)
 
     @classmethod
     def parse(cls, text: str, where: str) -> BranchMerge:

@@ -29,6 +29,7 @@ def verify_checksum(data: bytes, position: int) -> None:
         return
     start, stop = position + len(MAGIC), position + CHECKSUM_SIZE
     content = memoryview(data)
-    expected, found = int.from_bytes(data[start:stop], "little"), crc32c(content[stop:], crc32c(content[:start]))
+    expected = int.from_bytes(data[start:stop], "little")
+    found = crc32c(content[stop:], crc32c(content[:start]))
     if found != expected or data[position:start] != MAGIC:
         raise CorruptFileError(f"expected the CRC-32C {expected:#010x}, found {found:#010x}: the file is corrupt; restore it from a copy")

@@ -75,7 +75,8 @@ def _column_bytes(data: Bytes, spans: np.ndarray, ids: frozenset[int]) -> np.nda
         if listed.any():
             # Most files have the same columns.
             which, lists = distinct(data, step.spans[listed])
-            shares[step.messages[listed]] = np.array([np.isin(packed(one), list(ids)).mean() for one in lists])[which]
+            of_lists = np.array([np.isin(packed(one), list(ids)).mean() for one in lists])
+            shares[step.messages[listed]] = of_lists[which]
     found = np.bincount(owners, sizes * shares, len(spans))
     found[owners[(sizes == 0) & (shares > 0)]] = -1
     return found

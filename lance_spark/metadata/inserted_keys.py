@@ -100,7 +100,8 @@ def _bytes(column: pa.Array) -> pa.Array:
         column = column.cast(pa.string())
     elif pa.types.is_floating(t):
         values = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 equals 0.0
-        column = pa.array(np.where(np.isnan(values), np.nan, values), mask=np.asarray(column.is_null())).view(pa.int64())
+        with_one_nan = np.where(np.isnan(values), np.nan, values)
+        column = pa.array(with_one_nan, mask=np.asarray(column.is_null())).view(pa.int64())
     elif pa.types.is_temporal(t):
         column = column.view(pa.int32() if t.bit_width == 32 else pa.int64())
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):

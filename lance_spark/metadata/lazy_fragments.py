@@ -45,7 +45,7 @@ class Fragments(Sequence[Fragment]):
 
     @classmethod
     def of_messages(cls, data: Bytes, spans: np.ndarray, name: str) -> Fragments:
-        """Those whose DataFragment messages, fields of a manifest message, are at `spans` of `data`: rows of start and end."""
+        """The fragments whose DataFragment messages, fields of a manifest message, are at `spans` of `data`: rows of start and end."""
         found = cls((), name)
         found._data, found._spans = data, spans
         return found
@@ -132,7 +132,7 @@ class Fragments(Sequence[Fragment]):
 
     def chosen(self, places: np.ndarray | slice) -> Fragments:
         """The fragments at these places, in this order."""
-        if not isinstance(places, slice) and len(places) == len(self) and (places == np.arange(len(self))).all():
+        if isinstance(places, np.ndarray) and len(places) == len(self) and np.array_equal(places, np.arange(len(self))):
             return self
         numbers = (range(len(self))[places] if isinstance(places, slice) else places.tolist()) if self._given else ()
         given = {i: self._given[place] for i, place in enumerate(numbers) if place in self._given}
@@ -190,7 +190,7 @@ class Fragments(Sequence[Fragment]):
 
     def packed(self, start: int, stop: int) -> tuple[str, bytes, dict[int, Fragment]]:
         """The fragments at the places from `start` to `stop` as plain values, which pickle fast, for `unpacked`."""
-        held = {i - start: f for i, f in self._given.items() if start <= i < stop and _is_held(f)} if self._given else {}
+        held = {i - start: f for i, f in self._given.items() if start <= i < stop and _is_held(f)}
         return self._name, self.fields(start, stop), held
 
     @classmethod
@@ -201,8 +201,10 @@ class Fragments(Sequence[Fragment]):
 
     def messages(self) -> list[bytes]:
         """The serialised DataFragment message of each fragment."""
-        places = enumerate(self._spans.tolist())
-        return [_serialised(self._given[i]) if start == _GIVEN else self._data[start:stop].tobytes() for i, (start, stop) in places]
+        found = []
+        for i, (start, stop) in enumerate(self._spans.tolist()):
+            found.append(_serialised(self._given[i]) if start == _GIVEN else self._data[start:stop].tobytes())
+        return found
 
     def _whole(self) -> Fragments:
         """The same fragments with messages."""
@@ -291,7 +293,7 @@ class Fragments(Sequence[Fragment]):
             raise CorruptFileError(f"{self._name}: {e}") from e
 
 
-def _numbers(fragment: Fragment) -> tuple[int, int, int, bool]:
+def _numbers(fragment: Fragment) -> tuple[int, ...]:
     """The row of `Fragments.counts` of a fragment."""
     deleted = NO_FILE if fragment.deletion is None else fragment.deletion.num_deleted or 0
     return fragment.id, fragment.physical_rows, deleted, bool(fragment.files)

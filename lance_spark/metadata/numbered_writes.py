@@ -50,9 +50,9 @@ def number_of(properties: Mapping[str, str], app: str | None) -> int | None:
     return None if app is None or properties.get(APP_ID) != app else parsed(properties.get(APP_VERSION, ""))
 
 
-def includes(app: str, done: int, wanted: int) -> bool:
-    """True if a write of the application with the number `done` makes one with the number `wanted` redundant."""
-    return done >> COPY_BITS >= wanted >> COPY_BITS if app == COPIES else done >= wanted
+def includes(app: str, written: int, wanted: int) -> bool:
+    """True if a write of the application with the number `written` makes one with the number `wanted` redundant."""
+    return written >> COPY_BITS >= wanted >> COPY_BITS if app == COPIES else written >= wanted
 
 
 def parsed(text: str) -> int | None:

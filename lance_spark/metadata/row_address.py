@@ -46,7 +46,8 @@ def fragment_ids(addresses: np.ndarray) -> np.ndarray:
 def by_fragment(addresses: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
     """Group row addresses by fragment: pairs of a fragment id and offsets (uint32)."""
     fragments = fragment_ids(addresses)
-    starts = np.append(0, np.flatnonzero(fragments[1:] != fragments[:-1]) + 1) if len(addresses) else np.empty(0, np.int64)
+    is_first = np.append(True, fragments[1:] != fragments[:-1])
+    starts = np.flatnonzero(is_first[: len(addresses)])
     ids = fragments[starts].tolist()
     offsets = (addresses & _OFFSET).astype(np.uint32)
     if len(set(ids)) == len(ids):

@@ -125,14 +125,18 @@ class RowIds:
         cuts = [0, *np.searchsorted(numbers, self._ends).tolist()]
         for i in np.flatnonzero(np.diff(cuts)).tolist():
             part = slice(cuts[i], cuts[i + 1])
-            ids[part] = self.segments[i].at(numbers[part] - (self._ends[i - 1] if i else 0))
+            before = self._ends[i - 1] if i else 0
+            ids[part] = self.segments[i].at(numbers[part] - before)
         return ids
 
     def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Look up ascending ids. Returns the indices of those that exist, and their rows."""
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for segment, end in zip(self.segments, self._ends.tolist()):
-            if len(wanted) and segment.count and segment.bounds[0] <= wanted[-1] and wanted[0] <= segment.bounds[1]:
+            if not len(wanted) or not segment.count:
+                continue
+            least, most = segment.bounds
+            if least <= wanted[-1] and wanted[0] <= most:
                 which, numbers = segment.find(wanted)
                 found.append((which, numbers + (end - segment.count)))
         return np.concatenate([which for which, _ in found]), np.concatenate([rows for _, rows in found])
@@ -205,7 +209,8 @@ def _segment(segment: pb.U64Segment) -> Segment:
         values = np.flatnonzero(bits).astype(np.uint64) + np.uint64(part.start)
         return Segment(len(values), 0, nothing, values)
     holes = _array(part.holes) if kind == "range_with_holes" else nothing
-    if len(holes) and (holes[0] < part.start or holes[-1] >= part.end or (holes[1:] <= holes[:-1]).any()):
+    are_outside = len(holes) and (holes[0] < part.start or holes[-1] >= part.end)
+    if are_outside or (holes[1:] <= holes[:-1]).any():
         raise CorruptFileError("the holes of a range are not ascending or are outside of the range")
     return Segment(extent - len(holes), part.start, holes)
 
@@ -255,8 +260,10 @@ def with_row_id_range(data: bytes, start: int, count: int) -> bytes:
 def serialise_versions(versions: np.ndarray) -> bytes:
     """Serialise the versions (uint64) of a fragment's rows, as runs."""
     message = pb.RowDatasetVersionSequence()
-    starts = np.flatnonzero(np.concatenate([[True], versions[1:] != versions[:-1]])) if len(versions) else np.empty(0, np.int64)
-    for start, stop, version in zip(starts.tolist(), [*starts[1:].tolist(), len(versions)], versions[starts].tolist()):
+    is_first = np.append(True, versions[1:] != versions[:-1])[: len(versions)]
+    starts = np.flatnonzero(is_first)
+    stops = [*starts[1:].tolist(), len(versions)]
+    for start, stop, version in zip(starts.tolist(), stops, versions[starts].tolist()):
         _add_run(message, start, stop, version)
     return message.SerializeToString()
 

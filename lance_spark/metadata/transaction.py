@@ -108,61 +108,63 @@ def _indexes(messages: Iterable[Any]) -> tuple[IndexMetadata, ...]:
     return tuple(read_index(m, Reading()) for m in messages)
 
 
-def _read_overwrite(m: pb.Transaction.Overwrite) -> Overwrite:
-    bases = tuple(read_base_path(b, Reading()) for b in m.initial_bases)
-    return Overwrite(_fragments(m.fragments), parse_fields(m.schema, m.schema_metadata), dict(m.config_upsert_values), bases)
+def _read_overwrite(message: pb.Transaction.Overwrite) -> Overwrite:
+    bases = tuple(read_base_path(b, Reading()) for b in message.initial_bases)
+    return Overwrite(
+        _fragments(message.fragments), parse_fields(message.schema, message.schema_metadata), dict(message.config_upsert_values), bases
+    )
 
 
-def _write_overwrite(op: Overwrite, m: pb.Transaction.Overwrite) -> None:
-    _add_fragments(op.fragments, m.fragments)
-    _write_schema(op.schema, m)
-    m.config_upsert_values.update(op.config_upsert_values)
+def _write_overwrite(op: Overwrite, message: pb.Transaction.Overwrite) -> None:
+    _add_fragments(op.fragments, message.fragments)
+    _write_schema(op.schema, message)
+    message.config_upsert_values.update(op.config_upsert_values)
     for base in op.initial_bases:
-        write_base_path(base, m.initial_bases.add())
+        write_base_path(base, message.initial_bases.add())
 
 
-def _write_schema(schema: Schema, m: Any) -> None:
-    m.schema.extend(serialise_fields(schema))
-    m.schema_metadata.update({k.decode(): v for k, v in schema.metadata.items()})
+def _write_schema(schema: Schema, message: Any) -> None:
+    message.schema.extend(serialise_fields(schema))
+    message.schema_metadata.update({k.decode(): v for k, v in schema.metadata.items()})
 
 
-def _read_delete(m: pb.Transaction.Delete) -> Delete:
-    return Delete(_fragments(m.updated_fragments), _fragment_ids(m.deleted_fragment_ids), m.predicate)
+def _read_delete(message: pb.Transaction.Delete) -> Delete:
+    return Delete(_fragments(message.updated_fragments), _fragment_ids(message.deleted_fragment_ids), message.predicate)
 
 
-def _write_delete(op: Delete, m: pb.Transaction.Delete) -> None:
-    _add_fragments(op.updated_fragments, m.updated_fragments)
-    m.deleted_fragment_ids.extend(op.deleted_fragment_ids)
-    m.predicate = op.predicate
+def _write_delete(op: Delete, message: pb.Transaction.Delete) -> None:
+    _add_fragments(op.updated_fragments, message.updated_fragments)
+    message.deleted_fragment_ids.extend(op.deleted_fragment_ids)
+    message.predicate = op.predicate
 
 
-def _write_create_index(op: CreateIndex, m: pb.Transaction.CreateIndex) -> None:
+def _write_create_index(op: CreateIndex, message: pb.Transaction.CreateIndex) -> None:
     for index in op.new_indices:
-        write_index(index, m.new_indices.add())
+        write_index(index, message.new_indices.add())
     for index in op.removed_indices:
-        write_index(index, m.removed_indices.add())
+        write_index(index, message.removed_indices.add())
 
 
-def _read_rewrite(m: pb.Transaction.Rewrite) -> Rewrite:
-    groups = [RewriteGroup(_fragments(g.old_fragments), _fragments(g.new_fragments)) for g in m.groups]
-    if m.old_fragments:
+def _read_rewrite(message: pb.Transaction.Rewrite) -> Rewrite:
+    groups = [RewriteGroup(_fragments(g.old_fragments), _fragments(g.new_fragments)) for g in message.groups]
+    if message.old_fragments:
         # The first writers used these fields instead of groups.
-        groups.append(RewriteGroup(_fragments(m.old_fragments), _fragments(m.new_fragments)))
-    return Rewrite(tuple(groups), tuple(_read_rewritten(i) for i in m.rewritten_indices))
+        groups.append(RewriteGroup(_fragments(message.old_fragments), _fragments(message.new_fragments)))
+    return Rewrite(tuple(groups), tuple(_read_rewritten(i) for i in message.rewritten_indices))
 
 
-def _read_rewritten(m: Any) -> RewrittenIndex:
-    details, files = m.new_index_details, tuple(IndexFile(f.path, f.size_bytes) for f in m.new_index_files)
-    return RewrittenIndex(m.old_id.uuid, m.new_id.uuid, details.type_url, details.value, m.new_index_version, files)
+def _read_rewritten(message: Any) -> RewrittenIndex:
+    details, files = message.new_index_details, tuple(IndexFile(f.path, f.size_bytes) for f in message.new_index_files)
+    return RewrittenIndex(message.old_id.uuid, message.new_id.uuid, details.type_url, details.value, message.new_index_version, files)
 
 
-def _write_rewrite(op: Rewrite, m: pb.Transaction.Rewrite) -> None:
+def _write_rewrite(op: Rewrite, message: pb.Transaction.Rewrite) -> None:
     for group in op.groups:
-        message = m.groups.add()
-        _add_fragments(group.old_fragments, message.old_fragments)
-        _add_fragments(group.new_fragments, message.new_fragments)
+        written = message.groups.add()
+        _add_fragments(group.old_fragments, written.old_fragments)
+        _add_fragments(group.new_fragments, written.new_fragments)
     for index in op.rewritten_indices:
-        entry = m.rewritten_indices.add()
+        entry = message.rewritten_indices.add()
         entry.old_id.uuid, entry.new_id.uuid, entry.new_index_version = index.old_id, index.new_id, index.index_version
         if index.details_type:
             entry.new_index_details.type_url, entry.new_index_details.value = index.details_type, index.details
@@ -170,144 +172,148 @@ def _write_rewrite(op: Rewrite, m: pb.Transaction.Rewrite) -> None:
             entry.new_index_files.add(path=file.path, size_bytes=file.size)
 
 
-def _optional(m: Any, name: str) -> Any:
-    return getattr(m, name) if m.HasField(name) else None
+def _optional(message: Any, name: str) -> Any:
+    return getattr(message, name) if message.HasField(name) else None
 
 
-def _read_merge(m: pb.Transaction.Merge) -> Merge:
-    return Merge(_fragments(m.fragments), parse_fields(m.schema, m.schema_metadata), _optional(m, "preserves_nullability"))
-
-
-def _write_merge(op: Merge, m: pb.Transaction.Merge) -> None:
-    _add_fragments(op.fragments, m.fragments)
-    _write_schema(op.schema, m)
-    if op.preserves_nullability is not None:
-        m.preserves_nullability = op.preserves_nullability
-
-
-def _write_project(op: Project, m: pb.Transaction.Project) -> None:
-    m.schema.extend(serialise_fields(op.schema))
-    if op.preserves_nullability is not None:
-        m.preserves_nullability = op.preserves_nullability
-
-
-def _read_update(m: pb.Transaction.Update) -> Update:
-    return Update(
-        _fragment_ids(m.removed_fragment_ids),
-        _fragments(m.updated_fragments),
-        _fragments(m.new_fragments),
-        tuple(m.fields_modified),
-        tuple(m.fields_for_preserving_frag_bitmap),
-        m.update_mode,
-        tuple(m.compacted_sstables),
-        _read_keys(m.inserted_rows) if m.HasField("inserted_rows") else None,
-        # Older writers list the offsets.
-        {i: BitMap(offsets.values).serialize() for i, offsets in m.updated_fragment_offsets.items()}
-        | dict(m.updated_fragment_offset_bitmaps),
+def _read_merge(message: pb.Transaction.Merge) -> Merge:
+    return Merge(
+        _fragments(message.fragments), parse_fields(message.schema, message.schema_metadata), _optional(message, "preserves_nullability")
     )
 
 
-def _read_keys(m: pb.Transaction.KeyExistenceFilter) -> InsertedKeys:
-    bloom = m.bloom
-    hashes = tuple(m.exact.key_hashes) if m.HasField("exact") else None
-    return InsertedKeys(tuple(m.field_ids), hashes, bloom.bitmap, bloom.num_bits, bloom.number_of_items, bloom.probability)
+def _write_merge(op: Merge, message: pb.Transaction.Merge) -> None:
+    _add_fragments(op.fragments, message.fragments)
+    _write_schema(op.schema, message)
+    if op.preserves_nullability is not None:
+        message.preserves_nullability = op.preserves_nullability
 
 
-def _write_update(op: Update, m: pb.Transaction.Update) -> None:
-    m.removed_fragment_ids.extend(op.removed_fragment_ids)
-    _add_fragments(op.updated_fragments, m.updated_fragments)
-    _add_fragments(op.new_fragments, m.new_fragments)
-    m.fields_modified.extend(op.fields_modified)
-    m.fields_for_preserving_frag_bitmap.extend(op.fields_for_preserving_frag_bitmap)
-    m.update_mode = op.update_mode  # type: ignore[assignment]
-    m.compacted_sstables.extend(op.compacted_sstables)
-    m.updated_fragment_offset_bitmaps.update(op.updated_fragment_offsets)
+def _write_project(op: Project, message: pb.Transaction.Project) -> None:
+    message.schema.extend(serialise_fields(op.schema))
+    if op.preserves_nullability is not None:
+        message.preserves_nullability = op.preserves_nullability
+
+
+def _read_update(message: pb.Transaction.Update) -> Update:
+    return Update(
+        _fragment_ids(message.removed_fragment_ids),
+        _fragments(message.updated_fragments),
+        _fragments(message.new_fragments),
+        tuple(message.fields_modified),
+        tuple(message.fields_for_preserving_frag_bitmap),
+        message.update_mode,
+        tuple(message.compacted_sstables),
+        _read_keys(message.inserted_rows) if message.HasField("inserted_rows") else None,
+        # Older writers list the offsets.
+        {i: BitMap(offsets.values).serialize() for i, offsets in message.updated_fragment_offsets.items()}
+        | dict(message.updated_fragment_offset_bitmaps),
+    )
+
+
+def _read_keys(message: pb.Transaction.KeyExistenceFilter) -> InsertedKeys:
+    bloom = message.bloom
+    hashes = tuple(message.exact.key_hashes) if message.HasField("exact") else None
+    return InsertedKeys(tuple(message.field_ids), hashes, bloom.bitmap, bloom.num_bits, bloom.number_of_items, bloom.probability)
+
+
+def _write_update(op: Update, message: pb.Transaction.Update) -> None:
+    message.removed_fragment_ids.extend(op.removed_fragment_ids)
+    _add_fragments(op.updated_fragments, message.updated_fragments)
+    _add_fragments(op.new_fragments, message.new_fragments)
+    message.fields_modified.extend(op.fields_modified)
+    message.fields_for_preserving_frag_bitmap.extend(op.fields_for_preserving_frag_bitmap)
+    message.update_mode = op.update_mode  # type: ignore[assignment]
+    message.compacted_sstables.extend(op.compacted_sstables)
+    message.updated_fragment_offset_bitmaps.update(op.updated_fragment_offsets)
     if (keys := op.inserted_keys) is None:
         return
-    m.inserted_rows.field_ids.extend(keys.field_ids)
+    message.inserted_rows.field_ids.extend(keys.field_ids)
     if keys.hashes is not None:
-        m.inserted_rows.exact.SetInParent()
-        m.inserted_rows.exact.key_hashes.extend(keys.hashes)
+        message.inserted_rows.exact.SetInParent()
+        message.inserted_rows.exact.key_hashes.extend(keys.hashes)
     else:
-        bloom = m.inserted_rows.bloom
+        bloom = message.inserted_rows.bloom
         bloom.SetInParent()
         bloom.bitmap, bloom.num_bits = keys.bloom, keys.bloom_bits
         bloom.number_of_items, bloom.probability = keys.bloom_items, keys.bloom_probability
 
 
-def _read_map(m: pb.Transaction.UpdateMap) -> UpdateMap:
-    return UpdateMap({e.key: _optional(e, "value") for e in m.update_entries}, m.replace)
+def _read_map(message: pb.Transaction.UpdateMap) -> UpdateMap:
+    return UpdateMap({e.key: _optional(e, "value") for e in message.update_entries}, message.replace)
 
 
-def _write_map(update: UpdateMap, m: pb.Transaction.UpdateMap) -> None:
-    m.SetInParent()
-    m.replace = update.replace
+def _write_map(update: UpdateMap, message: pb.Transaction.UpdateMap) -> None:
+    message.SetInParent()
+    message.replace = update.replace
     for key, value in update.updates.items():
-        entry = m.update_entries.add()
+        entry = message.update_entries.add()
         entry.key = key
         if value is not None:
             entry.value = value
 
 
-def _read_update_config(m: pb.Transaction.UpdateConfig) -> UpdateConfig:
+def _read_update_config(message: pb.Transaction.UpdateConfig) -> UpdateConfig:
     def kind(name: str) -> UpdateMap | None:
-        return _read_map(getattr(m, name)) if m.HasField(name) else None
+        return _read_map(getattr(message, name)) if message.HasField(name) else None
 
     # Older writers use other fields: keys to set or delete, and metadata that replaces the existing metadata.
     config = kind("config_updates")
-    if m.upsert_values or m.delete_keys:
-        config = UpdateMap({**m.upsert_values, **dict.fromkeys(m.delete_keys)})
-    schema = UpdateMap(dict(m.schema_metadata), replace=True) if m.schema_metadata else kind("schema_metadata_updates")
-    fields = {i: _read_map(u) for i, u in m.field_metadata_updates.items()}
-    fields.update({i: UpdateMap(dict(u.metadata), replace=True) for i, u in m.field_metadata.items()})
+    if message.upsert_values or message.delete_keys:
+        config = UpdateMap({**message.upsert_values, **dict.fromkeys(message.delete_keys)})
+    schema = UpdateMap(dict(message.schema_metadata), replace=True) if message.schema_metadata else kind("schema_metadata_updates")
+    fields = {i: _read_map(u) for i, u in message.field_metadata_updates.items()}
+    fields.update({i: UpdateMap(dict(u.metadata), replace=True) for i, u in message.field_metadata.items()})
     return UpdateConfig(config, kind("table_metadata_updates"), schema, fields)
 
 
-def _write_update_config(op: UpdateConfig, m: pb.Transaction.UpdateConfig) -> None:
-    m.SetInParent()
+def _write_update_config(op: UpdateConfig, message: pb.Transaction.UpdateConfig) -> None:
+    message.SetInParent()
     if op.config_updates is not None:
-        _write_map(op.config_updates, m.config_updates)
+        _write_map(op.config_updates, message.config_updates)
     if op.table_metadata_updates is not None:
-        _write_map(op.table_metadata_updates, m.table_metadata_updates)
+        _write_map(op.table_metadata_updates, message.table_metadata_updates)
     if op.schema_metadata_updates is not None:
-        _write_map(op.schema_metadata_updates, m.schema_metadata_updates)
+        _write_map(op.schema_metadata_updates, message.schema_metadata_updates)
     for field_id, update in op.field_metadata_updates.items():
-        _write_map(update, m.field_metadata_updates[field_id])
+        _write_map(update, message.field_metadata_updates[field_id])
 
 
-def _read_replacement(m: pb.Transaction.DataReplacement) -> DataReplacement:
-    _fragment_ids(r.fragment_id for r in m.replacements)
-    return DataReplacement(tuple(DataReplacementGroup(r.fragment_id, read_data_file(r.new_file, Reading())) for r in m.replacements))
+def _read_replacement(message: pb.Transaction.DataReplacement) -> DataReplacement:
+    _fragment_ids(r.fragment_id for r in message.replacements)
+    return DataReplacement(tuple(DataReplacementGroup(r.fragment_id, read_data_file(r.new_file, Reading())) for r in message.replacements))
 
 
-def _write_replacement(op: DataReplacement, m: pb.Transaction.DataReplacement) -> None:
+def _write_replacement(op: DataReplacement, message: pb.Transaction.DataReplacement) -> None:
     for fragment_id, file in op.replacements:
-        group = m.replacements.add()
+        group = message.replacements.add()
         group.fragment_id = fragment_id
         write_data_file(file, group.new_file)
 
 
-def _read_clone(m: pb.Transaction.Clone) -> Clone:
-    return Clone(m.is_shallow, m.ref_version, m.ref_path, _optional(m, "ref_name"), _optional(m, "branch_name"))
+def _read_clone(message: pb.Transaction.Clone) -> Clone:
+    return Clone(
+        message.is_shallow, message.ref_version, message.ref_path, _optional(message, "ref_name"), _optional(message, "branch_name")
+    )
 
 
-def _write_clone(op: Clone, m: pb.Transaction.Clone) -> None:
-    m.is_shallow, m.ref_version, m.ref_path = op.is_shallow, op.ref_version, op.ref_path
+def _write_clone(op: Clone, message: pb.Transaction.Clone) -> None:
+    message.is_shallow, message.ref_version, message.ref_path = op.is_shallow, op.ref_version, op.ref_path
     if op.ref_name is not None:
-        m.ref_name = op.ref_name
+        message.ref_name = op.ref_name
     if op.branch_name is not None:
-        m.branch_name = op.branch_name
+        message.branch_name = op.branch_name
 
 
-def _write_mem_wal(op: UpdateMemWalState, m: pb.Transaction.UpdateMemWalState) -> None:
-    m.added.extend(op.added)
-    m.updated.extend(op.updated)
-    m.removed.extend(op.removed)
+def _write_mem_wal(op: UpdateMemWalState, message: pb.Transaction.UpdateMemWalState) -> None:
+    message.added.extend(op.added)
+    message.updated.extend(op.updated)
+    message.removed.extend(op.removed)
 
 
-def _write_bases(op: UpdateBases, m: pb.Transaction.UpdateBases) -> None:
+def _write_bases(op: UpdateBases, message: pb.Transaction.UpdateBases) -> None:
     for base in op.new_bases:
-        write_base_path(base, m.new_bases.add())
+        write_base_path(base, message.new_bases.add())
 
 
 _Read = Callable[[Any], Operation]

@@ -1,6 +1,9 @@
 """Namespaces of tables: the protocol, directory namespaces, and clients of other namespaces.
 
 `lance_spark.namespace(...)` opens one. The package is callable, because the public function has its name.
+
+In: a place or a catalog, with its properties. Out: ids and locations of tables, or of a partitioned namespace the rows of all its tables.
+It may import `table/` and what is below, never Spark. Begin with `protocol.py`, what all namespaces do, and `directory.py`.
 """
 
 from __future__ import annotations

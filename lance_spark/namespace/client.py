@@ -136,7 +136,7 @@ def _odd(what: str) -> NamespaceError:
 def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
     """A map of strings in a response. Errors do not show its values."""
     value = answer.get(key) or {}
-    if not isinstance(value, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()):
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in (*value, *value.values())):
         raise _odd(f"{key} is not a map of strings")
     return value
 

@@ -283,7 +283,11 @@ class DirectoryNamespace(Namespace):
         self._settled(location)  # the changes of a transaction that was interrupted are for this folder
         folder = self._folder(location)
         moves = self._is_folder(new) or folder == folder_of(old[0])
-        there = folder_of(new[0]) if self._is_folder(new) else f"{uuid.uuid4().hex[:8]}_{object_id(new)}" if moves else folder
+        there = folder
+        if self._is_folder(new):
+            there = folder_of(new[0])
+        elif moves:
+            there = f"{uuid.uuid4().hex[:8]}_{object_id(new)}"
         if self.has_manifest:
             table = open_manifest(self.root)
             check_flags(table, WRITER_FLAGS)

@@ -50,7 +50,7 @@ def list_folders(root: Store) -> list[str]:
     """The names of the tables in the root. Symbolic links are ignored."""
     names = [name.removesuffix(SUFFIX) for name in root.contents("")[1] if name.endswith(SUFFIX)]
     names = [name for name in names if is_name(name)]
-    if root.location.kind in ("file", "memory"):
+    if not root.is_remote:
         return [name for name in names if _is_table(root, name)]
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
         return [name for name, there in zip(names, pool.map(lambda name: _is_table(root, name), names)) if there]

@@ -43,7 +43,10 @@ class Rest:
     def call(self, operation: str, id: tuple[str, ...], request: Mapping[str, object]) -> Mapping[str, Any]:
         """Send one request. Raises the error for the code in the response."""
         method, route = _ROUTES[operation]
-        query = {name: str(value).lower() if value is True else str(value) for name, value in request.items() if name in _IN_QUERY}
+        query = {}
+        for name, value in request.items():
+            if name in _IN_QUERY:
+                query[name] = "true" if value is True else str(value)
         if self.delimiter != DELIMITER:
             query["delimiter"] = self.delimiter
         path = route.format(quote(self.delimiter.join(id) or self.delimiter, safe="$"))

@@ -67,27 +67,27 @@ class TransactionNamespace(NamespaceTransaction):
         return self.outside.open(id, version=version, tag=tag, timestamp=timestamp)
 
     def list_namespaces(self, id: Id = ()) -> list[str]:
-        """As outside."""
+        """List the namespaces outside: a transaction changes none."""
         return self.outside.list_namespaces(id)
 
     def describe_namespace(self, id: Id = ()) -> dict[str, str]:
-        """As outside."""
+        """Describe a namespace as it is outside."""
         return self.outside.describe_namespace(id)
 
     def list_tables(self, id: Id = ()) -> list[str]:
-        """As outside."""
+        """List the tables outside: a transaction creates and drops none."""
         return self.outside.list_tables(id)
 
     def describe_table(self, id: Id) -> TableDescription:
-        """As outside: the location is that of the table, not of its branch, which `store` has."""
+        """Describe a table as it is outside: with its own location, not that of its branch, which `store` has."""
         return self.outside.describe_table(id)
 
     def lost_location(self, id: Id) -> str | None:
-        """As outside."""
+        """The location that is lost outside."""
         return self.outside.lost_location(id)
 
     def owns_location(self, id: Id, location: str) -> bool:
-        """As outside."""
+        """Whether the location is that of the table outside."""
         return self.outside.owns_location(id, location)
 
     def location_to_register(self, location: str) -> str:
@@ -127,11 +127,11 @@ class TransactionNamespace(NamespaceTransaction):
         self._refuse("creates no tables")
 
     def list_views(self, id: Id = ()) -> list[str]:
-        """As outside."""
+        """List the views outside: a transaction creates and drops none."""
         return self.outside.list_views(id)
 
     def view(self, id: Id) -> str | None:
-        """As outside; the tables that it names are those of the transaction."""
+        """The definition of a view outside; the tables that it names are those of the transaction."""
         return self.outside.view(id)
 
     def put_view(self, id: Id, definition: str, *, replace: bool = False) -> bool:

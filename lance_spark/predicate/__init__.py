@@ -1,4 +1,9 @@
-"""Conditions on rows with Spark's semantics: three-valued logic, NaN equal to NaN and above all numbers, `/` as a division of doubles."""
+"""Conditions on rows with Spark's semantics: three-valued logic, NaN equal to NaN and above all numbers, `/` as a division of doubles.
+
+In: SQL text, an expression of pyarrow, or Spark's conditions as JSON. Out: a `Predicate`, bound to a schema, and its value for
+batches. It imports `schema/`, `arrow/` and what is below; sqlglot only where SQL is parsed. Begin with `tree.py`, the expressions,
+then `from_sql.py` (in) and `evaluate.py` (out).
+"""
 
 from typing import TypeAlias
 

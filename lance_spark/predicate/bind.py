@@ -51,9 +51,9 @@ def column(schema: Schema, name: str) -> Column:
     return Column(tuple(f.name for f in steps), _seen_type(steps[-1]))
 
 
-def _seen_type(f: Field) -> pa.DataType:
+def _seen_type(field: Field) -> pa.DataType:
     """The type that Spark compares values of `t` as."""
-    return _seen_item_type(pa.string() if f.logical_type == "json" else f.type)
+    return _seen_item_type(pa.string() if field.logical_type == "json" else field.type)
 
 
 def item_type(t: pa.DataType) -> pa.DataType:
@@ -175,7 +175,8 @@ def in_array(name: str, lists: Expression, wanted: Expression) -> Call:
 
 def of_json(name: str, values: Sequence[Expression]) -> Call:
     """A function of `json_functions.JSON_FUNCTIONS`: of a column of JSON or of texts, a path, and other literals."""
-    f, texts, literals = JSON_FUNCTIONS[name], values[0], [v.value for v in values[1:] if isinstance(v, Literal)]
+    f, texts = JSON_FUNCTIONS[name], values[0]
+    literals = [v.value for v in values[1:] if isinstance(v, Literal)]
     if not isinstance(texts, Column) or kind(texts.type) != "string":
         raise InvalidOptionError(f"{name} needs a column of JSON or of strings, not {_named(texts)}")
     if len(literals) < len(values) - 1 or not all(isinstance(v, str) for v in literals):
@@ -235,7 +236,7 @@ def _decimal_arithmetic(name: str, left: Expression, right: Expression) -> Call:
     if name == "%" or precision > _WIDEST:
         raise InvalidOptionError(f"cannot calculate {_named(left)} {name} {_named(right)} as decimals; cast one of them to DOUBLE")
     make = pa.decimal128 if precision <= 38 else pa.decimal256
-    operands = tuple(convert(side, make(p, s)) for side, (p, s) in zip((left, right), sizes))
+    operands = convert(left, make(p1, s1)), convert(right, make(p2, s2))
     return Call(name, operands, make(precision, scale))
 
 
@@ -303,8 +304,8 @@ def _exactly(literal: Literal, t: pa.DataType) -> Literal | None:
         return literal
     if target == "int" and source in ("int", "decimal") and value == int(value):
         bits, signed = t.bit_width, types.is_signed_integer(t)
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-        return Literal(int(value), t) if low <= value <= high else None
+        low, count = -(1 << bits - 1) if signed else 0, 1 << bits
+        return Literal(int(value), t) if low <= value < low + count else None
     if target == "decimal" and source in ("int", "decimal"):
         return _exact_decimal(decimal.Decimal(value), t)
     if target == "float" and t == pa.float64() and source in NUMBERS:
@@ -364,14 +365,21 @@ def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return None
 
 
+def _digits_of(t: pa.DataType) -> tuple[int, int]:
+    """The digits that values of an integer or decimal type may have, before and after the point."""
+    if kind(t) == "decimal":
+        return t.precision - t.scale, t.scale
+    return (20 if t == pa.uint64() else 19), 0
+
+
 def _common_number(a: pa.DataType, b: pa.DataType, pair: set[str]) -> pa.DataType:
     if "float" in pair:
         return pa.float64()
     if pair == {"int"} and pa.uint64() not in (a, b):
         return pa.int64()
-    digits = [(t.precision - t.scale, t.scale) if kind(t) == "decimal" else (20 if t == pa.uint64() else 19, 0) for t in (a, b)]
-    scale = max(s for _, s in digits)
-    precision = max(whole for whole, _ in digits) + scale
+    (whole_a, scale_a), (whole_b, scale_b) = _digits_of(a), _digits_of(b)
+    scale = max(scale_a, scale_b)
+    precision = max(whole_a, whole_b) + scale
     if precision > _WIDEST:
         return pa.float64()
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)

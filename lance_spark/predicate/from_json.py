@@ -47,7 +47,8 @@ def text_result(name: str, schema: Schema) -> Predicate | None:
     if called is None:
         return None
     path, *constants = json.loads(f"[{called[2]}]")
-    arguments: list[Expression] = [bind.column(schema, quoted(path)), *(Literal(text, pa.string()) for text in constants)]
+    arguments: list[Expression] = [bind.column(schema, quoted(path))]
+    arguments += [Literal(text, pa.string()) for text in constants]
     return bind.predicate(text_condition(called[1], arguments), name)
 
 

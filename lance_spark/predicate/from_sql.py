@@ -101,9 +101,9 @@ def _translated(sql: str, schema: Schema, zone: str | None, subject: str, made: 
         raise InvalidOptionError(f"{about} is nested too deeply") from e
 
 
-def _written(e: Any) -> str:
+def _written(parsed: Any) -> str:
     """The expression as SQL, for messages."""
-    return str(e.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
+    return str(parsed.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
 
 
 def _short(sql: str) -> str:
@@ -116,29 +116,29 @@ class _Translation:
     def __init__(self, schema: Schema, about: str, zone: str | None) -> None:
         self.schema, self.about, self.zone = schema, about, zone
 
-    def node(self, e: Any) -> Expression:
-        translate = NODES.get(type(e))
+    def node(self, parsed: Any) -> Expression:
+        translate = NODES.get(type(parsed))
         if translate is not None:
-            if any(value for key, value in e.args.items() if key not in UNDERSTOOD):
-                raise self.unsupported(e)
-            node = translate(self, e)
-            return Not(node) if e.args.get("negate") else node
-        raise self.unsupported(e)
+            if any(value for key, value in parsed.args.items() if key not in UNDERSTOOD):
+                raise self.unsupported(parsed)
+            node = translate(self, parsed)
+            return Not(node) if parsed.args.get("negate") else node
+        raise self.unsupported(parsed)
 
-    def unsupported(self, e: Any) -> InvalidOptionError:
-        return InvalidOptionError(f"{self.about} uses {_written(e)!r}, which filters do not support")
+    def unsupported(self, parsed: Any) -> InvalidOptionError:
+        return InvalidOptionError(f"{self.about} uses {_written(parsed)!r}, which filters do not support")
 
-    def column(self, e: Any) -> Expression:
+    def column(self, parsed: Any) -> Expression:
         try:
-            name = ".".join(_quoted(p) for p in e.parts)
-            if not isinstance(e.parent, exp.Is):
+            name = ".".join(_quoted(p) for p in parsed.parts)
+            if not isinstance(parsed.parent, exp.Is):
                 self.check_binary(name)
             return bind.column(self.schema, name)
         except SchemaMismatchError:
             # As in Spark, these are functions only where no column has their name.
-            if len(e.parts) > 1 or e.name.lower() not in ("current_date", "current_timestamp"):
+            if len(parsed.parts) > 1 or parsed.name.lower() not in ("current_date", "current_timestamp"):
                 raise
-            return self.now(e.name.lower())
+            return self.now(parsed.name.lower())
 
     def check_binary(self, name: str) -> None:
         """Raise InvalidOptionError for a column whose strings Spark does not compare byte by byte."""
@@ -158,128 +158,131 @@ class _Translation:
                 f"{name}() in {self.about} depends on the time zone of the session, which is unknown here; write the date as a literal"
             ) from e
 
-    def field_of(self, e: Any) -> Expression:
+    def field_of(self, parsed: Any) -> Expression:
         """a.b.c.d.e (deeper than sqlglot's own columns) and a['b']."""
         steps: list[str] = []
-        at: Any = e
+        at: Any = parsed
         while not isinstance(at, exp.Column):
             if isinstance(at, exp.Dot) and isinstance(at.expression, exp.Identifier):
                 steps.insert(0, _quoted(at.expression))
             elif isinstance(at, exp.Bracket) and len(at.expressions) == 1 and at.expressions[0].is_string:
                 steps.insert(0, quoted([at.expressions[0].name]))
             else:
-                raise self.unsupported(e)
+                raise self.unsupported(parsed)
             at = at.this
         name = ".".join([*(_quoted(p) for p in at.parts), *steps])
-        if not isinstance(e.parent, exp.Is):
+        if not isinstance(parsed.parent, exp.Is):
             self.check_binary(name)
         return bind.column(self.schema, name)
 
-    def junction(self, e: Any) -> Expression:
-        operands = tuple(bind.convert(self.condition(o), pa.bool_()) for o in e.flatten())
-        return And(operands) if isinstance(e, exp.And) else Or(operands)
+    def junction(self, parsed: Any) -> Expression:
+        operands = tuple(bind.convert(self.condition(o), pa.bool_()) for o in parsed.flatten())
+        return And(operands) if isinstance(parsed, exp.And) else Or(operands)
 
-    def condition(self, e: Any) -> Expression:
-        node = self.node(e)
+    def condition(self, parsed: Any) -> Expression:
+        node = self.node(parsed)
         if bind.kind(node.type) not in ("bool", "null"):
-            raise InvalidOptionError(f"{_written(e)!r} in {self.about} is not a condition: its type is {node.type}")
+            raise InvalidOptionError(f"{_written(parsed)!r} in {self.about} is not a condition: its type is {node.type}")
         return node
 
-    def negation(self, e: Any) -> Expression:
-        return Not(bind.convert(self.condition(e.this), pa.bool_()))
+    def negation(self, parsed: Any) -> Expression:
+        return Not(bind.convert(self.condition(parsed.this), pa.bool_()))
 
-    def compare(self, e: Any) -> Expression:
-        return bind.compare(OPERATORS[type(e)], self.node(e.this), self.node(e.expression))
+    def compare(self, parsed: Any) -> Expression:
+        return bind.compare(OPERATORS[type(parsed)], self.node(parsed.this), self.node(parsed.expression))
 
-    def distinct(self, e: Any) -> Expression:
-        return Not(bind.compare("<=>", self.node(e.this), self.node(e.expression)))
+    def distinct(self, parsed: Any) -> Expression:
+        return Not(bind.compare("<=>", self.node(parsed.this), self.node(parsed.expression)))
 
-    def arithmetic(self, e: Any) -> Expression:
-        left, right = self.node(e.this), self.node(e.expression)
+    def arithmetic(self, parsed: Any) -> Expression:
+        left, right = self.node(parsed.this), self.node(parsed.expression)
         if "duration" in (bind.kind(left.type), bind.kind(right.type)):
-            if isinstance(left, Literal) and isinstance(right, Literal) and left.type == right.type and isinstance(e, exp.Add | exp.Sub):
-                return sum_of(left, right, -1 if isinstance(e, exp.Sub) else 1)
+            sign = {exp.Add: 1, exp.Sub: -1}.get(type(parsed))
+            are_alike = left.type == right.type
+            if sign is not None and are_alike and isinstance(left, Literal) and isinstance(right, Literal):
+                return sum_of(left, right, sign)
             raise InvalidOptionError(
                 f"{self.about} calculates with INTERVAL, which filters do not support; use date_add, date_sub or a literal"
             )
-        return bind.numeric(ARITHMETIC[type(e)], left, right)
+        return bind.numeric(ARITHMETIC[type(parsed)], left, right)
 
-    def operator_call(self, e: Any) -> Expression:
-        return self.call(CALLED[type(e)], [self.node(e.this), self.node(e.expression)], e)
+    def operator_call(self, parsed: Any) -> Expression:
+        return self.call(CALLED[type(parsed)], [self.node(parsed.this), self.node(parsed.expression)], parsed)
 
-    def between(self, e: Any) -> Expression:
-        value = self.node(e.this)
-        return And((bind.compare(">=", value, self.node(e.args["low"])), bind.compare("<=", value, self.node(e.args["high"]))))
+    def between(self, parsed: Any) -> Expression:
+        value = self.node(parsed.this)
+        low, high = self.node(parsed.args["low"]), self.node(parsed.args["high"])
+        return And((bind.compare(">=", value, low), bind.compare("<=", value, high)))
 
-    def is_in(self, e: Any) -> Expression:
-        if not e.expressions or e.args.get("query"):
-            raise self.unsupported(e)
-        if integers := e.expressions[0].args.get(LIST):
-            return _in_integers(self.node(e.this), list(map(int, integers.split(","))))
-        return bind.is_in(self.node(e.this), [self.node(v) for v in e.expressions])
+    def is_in(self, parsed: Any) -> Expression:
+        if not parsed.expressions or parsed.args.get("query"):
+            raise self.unsupported(parsed)
+        if integers := parsed.expressions[0].args.get(LIST):
+            return _in_integers(self.node(parsed.this), list(map(int, integers.split(","))))
+        return bind.is_in(self.node(parsed.this), [self.node(v) for v in parsed.expressions])
 
-    def is_(self, e: Any) -> Expression:
-        value = self.node(e.this)
-        if isinstance(e.expression, exp.Null):
+    def is_(self, parsed: Any) -> Expression:
+        value = self.node(parsed.this)
+        if isinstance(parsed.expression, exp.Null):
             return IsNull(value)
-        if isinstance(e.expression, exp.Boolean):
-            return bind.compare("<=>", value, self.node(e.expression))
-        raise self.unsupported(e)
+        if isinstance(parsed.expression, exp.Boolean):
+            return bind.compare("<=>", value, self.node(parsed.expression))
+        raise self.unsupported(parsed)
 
-    def like(self, e: Any, escape: str = "\\") -> Expression:
-        value, pattern = self.node(e.this), e.expression
+    def like(self, parsed: Any, escape: str = "\\") -> Expression:
+        value, pattern = self.node(parsed.this), parsed.expression
         if bind.kind(value.type) != "string" or not pattern.is_string:
-            raise self.unsupported(e)
-        if isinstance(e, exp.ILike):
+            raise self.unsupported(parsed)
+        if isinstance(parsed, exp.ILike):
             # By Spark's definition. To ignore case in the regular expression would also ignore that of the long s.
-            return Like(self.call("lower", [value], e), of_like(pattern.name.lower(), escape.lower()))
+            return Like(self.call("lower", [value], parsed), of_like(pattern.name.lower(), escape.lower()))
         return Like(value, of_like(pattern.name, escape))
 
-    def escaped_like(self, e: Any) -> Expression:
-        if not isinstance(e.this, exp.Like | exp.ILike) or len(e.expression.name) != 1:
-            raise self.unsupported(e)
-        return self.like(e.this, e.expression.name)
+    def escaped_like(self, parsed: Any) -> Expression:
+        if not isinstance(parsed.this, exp.Like | exp.ILike) or len(parsed.expression.name) != 1:
+            raise self.unsupported(parsed)
+        return self.like(parsed.this, parsed.expression.name)
 
-    def literal(self, e: Any) -> Expression:
-        if e.is_string:
-            return Literal(e.name, pa.string())
-        return _number(e.name)
+    def literal(self, parsed: Any) -> Expression:
+        if parsed.is_string:
+            return Literal(parsed.name, pa.string())
+        return _number(parsed.name)
 
-    def negative(self, e: Any) -> Expression:
-        value = self.node(e.this)
+    def negative(self, parsed: Any) -> Expression:
+        value = self.node(parsed.this)
         if isinstance(value, Literal) and value.value is not None and bind.kind(value.type) == "duration":
             return Literal(-value.value, value.type)
         if isinstance(value, Literal) and value.value is not None and bind.kind(value.type) in bind.NUMBERS:
-            return _number(f"-{e.this.name}") if isinstance(e.this, exp.Literal) else Literal(-value.value, value.type)
-        return self.call("negative", [value], e)
+            return _number(f"-{parsed.this.name}") if isinstance(parsed.this, exp.Literal) else Literal(-value.value, value.type)
+        return self.call("negative", [value], parsed)
 
-    def cast(self, e: Any) -> Expression:
-        value, word = self.node(e.this), e.to.this.value
+    def cast(self, parsed: Any) -> Expression:
+        value, word = self.node(parsed.this), parsed.to.this.value
         if word == "DECIMAL":
-            sizes = [int(p.name) for p in e.to.expressions] or [10, 0]
+            sizes = [int(p.name) for p in parsed.to.expressions] or [10, 0]
             if not 0 < sizes[0] <= 38:
-                raise self.unsupported(e)
+                raise self.unsupported(parsed)
             t: pa.DataType = pa.decimal128(sizes[0], sizes[1] if len(sizes) > 1 else 0)
         elif word in _TYPES:
             t = _TYPES[word]
-        elif word in ("TEXT", "VARCHAR") and not e.to.expressions and bind.kind(value.type) in _WRITTEN:
+        elif word in ("TEXT", "VARCHAR") and not parsed.to.expressions and bind.kind(value.type) in _WRITTEN:
             t = pa.string()
         else:
-            raise self.unsupported(e)
+            raise self.unsupported(parsed)
         source, target = bind.kind(value.type), bind.kind(t)
         if isinstance(value, Literal) and isinstance(value.value, str):
-            return self.typed_text(value.value, t, e)
+            return self.typed_text(value.value, t, parsed)
         if target == "time" and source != "null":
-            raise self.unsupported(e)
+            raise self.unsupported(parsed)
         if source == "null":
             return bind.convert(value, t)
         days = {source, target} <= {"date", "timestamp"} or (source, target) == ("timestamp_ntz", "date")
         numbers = {source, target} <= set(bind.NUMBERS) and (source, target) != ("float", "decimal")
         if days or target == "string" or source == target or numbers:
             return Cast(value, t)
-        raise self.unsupported(e)
+        raise self.unsupported(parsed)
 
-    def typed_text(self, text: str, t: pa.DataType, e: Any) -> Literal:
+    def typed_text(self, text: str, t: pa.DataType, parsed: Any) -> Literal:
         match bind.kind(t):
             case "date":
                 return bind.date_literal(text)
@@ -294,35 +297,36 @@ class _Translation:
             case "string":
                 return Literal(text, t)
             case _:
-                raise self.unsupported(e)
+                raise self.unsupported(parsed)
 
-    def regex(self, e: Any) -> Expression:
-        return self.rlike(e, self.node(e.this), self.node(e.expression))
+    def regex(self, parsed: Any) -> Expression:
+        return self.rlike(parsed, self.node(parsed.this), self.node(parsed.expression))
 
-    def rlike(self, e: Any, value: Expression, pattern: Expression) -> Expression:
+    def rlike(self, parsed: Any, value: Expression, pattern: Expression) -> Expression:
         if bind.kind(value.type) != "string" or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            raise self.unsupported(e)
+            raise self.unsupported(parsed)
         return Like(value, for_re2(pattern.value))
 
-    def date_function(self, e: Any, value: Expression) -> Expression:
+    def date_function(self, parsed: Any, value: Expression) -> Expression:
         if isinstance(value, Literal) and isinstance(value.value, str):
             return bind.date_literal(value.value)
         if bind.kind(value.type) in ("date", "timestamp", "timestamp_ntz"):
             return bind.convert(value, pa.date32())
-        raise self.unsupported(e)
+        raise self.unsupported(parsed)
 
-    def function(self, e: Any) -> Expression:
-        name, values = SYNONYMS.get(e.name.lower(), e.name.lower()), [self.node(a) for a in e.expressions]
+    def function(self, parsed: Any) -> Expression:
+        name = SYNONYMS.get(parsed.name.lower(), parsed.name.lower())
+        values = [self.node(argument) for argument in parsed.expressions]
         if name in ("isnull", "isnotnull") and len(values) == 1:
             return IsNull(values[0]) if name == "isnull" else Not(IsNull(values[0]))
         if name in ("now", "current_timestamp", "current_date") and not values:
             return self.now(name)
-        if name == INTERVAL and len(values) == 1 and e.expressions[0].is_string:
-            return interval_literal(e.expressions[0].name)
+        if name == INTERVAL and len(values) == 1 and parsed.expressions[0].is_string:
+            return interval_literal(parsed.expressions[0].name)
         if name == "date" and len(values) == 1:
-            return self.date_function(e, values[0])
+            return self.date_function(parsed, values[0])
         if name == "rlike" and len(values) == 2:
-            return self.rlike(e, *values)
+            return self.rlike(parsed, *values)
         if name == "array":
             return bind.array(values)
         if name in ARRAY_FUNCTIONS and len(values) == 2:
@@ -335,11 +339,11 @@ class _Translation:
             return self.geometry(name, values)
         if name in JSON_FUNCTIONS and len(values) == JSON_FUNCTIONS[name].literals + 1:
             return bind.of_json(name, values)
-        return self.call(name, values, e)
+        return self.call(name, values, parsed)
 
-    def geometry_call(self, e: Any) -> Expression:
+    def geometry_call(self, parsed: Any) -> Expression:
         """A function that sqlglot knows: st_distance or st_point."""
-        values, name = [self.node(e.this), self.node(e.expression)], e.sql_name().lower()
+        values, name = [self.node(parsed.this), self.node(parsed.expression)], parsed.sql_name().lower()
         return constant(name, values) if name == POINT else self.geometry(name, values)
 
     def geometry(self, name: str, values: list[Expression]) -> Expression:
@@ -356,7 +360,7 @@ class _Translation:
             lists, wanted = wanted, lists
         return bind.in_array(name, lists, wanted)
 
-    def call(self, name: str, values: list[Expression], e: Any) -> Expression:
+    def call(self, name: str, values: list[Expression], parsed: Any) -> Expression:
         f = FUNCTIONS.get(name)
         kinds = [bind.kind(v.type) for v in values]
         known = f is not None and len(values) in f.arguments and kinds[0] in (*f.kinds, "null")
@@ -382,9 +386,11 @@ def _without(name: str) -> str:
     return f"{f'{near} ' if near else ''}Spark's where has all functions; the page Reading of the documentation lists those of filters"
 
 
-def _signature(name: str, f: Function) -> str:
+def _signature(name: str, function: Function) -> str:
     """The kinds of the arguments that the function needs, for messages."""
-    return f"{name}({', '.join(' or '.join(kinds) for kinds in (f.kinds, *[f.others] * (f.arguments.start - 1)))})"
+    others = [function.others] * (function.arguments.start - 1)
+    arguments = [" or ".join(kinds) for kinds in (function.kinds, *others)]
+    return f"{name}({', '.join(arguments)})"
 
 
 def _quoted(part: Any) -> str:

@@ -94,11 +94,17 @@ def _remainders(a: pa.Array, divisor: int) -> pa.Array:
     return pa.array(found, a.type, mask=np.asarray(a.is_null()) if a.null_count else None)
 
 
+def _filled(values: Values) -> Any:
+    """The operand for numpy, with 0 in place of null."""
+    filled = pc.fill_null(values, 0.0)
+    return np.asarray(filled.as_py() if isinstance(values, pa.Scalar) else filled)
+
+
 def _numpy(function: Any, a: Values, b: Values) -> Values:
     """A numpy function of two float operands, null where either is null."""
     null = pc.or_(pc.is_null(a), pc.is_null(b))
     with np.errstate(all="ignore"):
-        out = function(*(np.asarray(pc.fill_null(x, 0.0).as_py() if isinstance(x, pa.Scalar) else pc.fill_null(x, 0.0)) for x in (a, b)))
+        out = function(_filled(a), _filled(b))
     if isinstance(null, pa.Scalar):
         return pa.scalar(None if null.as_py() else float(out), a.type)
     return pa.array(np.broadcast_to(out, len(null)), a.type, mask=np.asarray(null))
@@ -121,8 +127,8 @@ def _add_days(dates: Values, days: Values) -> Values:
     return pc.cast(pc.add_checked(_days(dates), pc.cast(days, pa.int32())), pa.date32())
 
 
-def _double(x: Values) -> Values:
-    return pc.cast(x, pa.float64(), safe=False)
+def _double(values: Values) -> Values:
+    return pc.cast(values, pa.float64(), safe=False)
 
 
 _TEXT, _NUMBER, _DAY = ("string",), ("int", "float", "decimal"), ("date", "timestamp", "timestamp_ntz")

@@ -148,7 +148,9 @@ def _java_double(text: str) -> str:
         return f"{mantissa}E{int(exponent)}"
     digits = mantissa.lstrip("-").partition(".")
     shown = (digits[0] + digits[2]).strip("0")
-    power = len(digits[0]) - 1 if digits[0] != "0" else -1 - (len(digits[2]) - len(digits[2].lstrip("0")))
+    whole, _, fraction = digits
+    zeros = len(fraction) - len(fraction.lstrip("0"))
+    power = -1 - zeros if whole == "0" else len(whole) - 1
     return f"{'-' if number < 0 else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
 
 
@@ -219,7 +221,10 @@ def typed_values(texts: pa.Array, path: Path, what: str, t: pa.DataType) -> pa.A
 
     Raises InvalidOptionError for a value of another type.
     """
-    return pa.array([None if text is None else _typed(_at(_parsed(text), path, 0, True), what, t) for text in texts.to_pylist()], t)
+    values = []
+    for text in texts.to_pylist():
+        values.append(None if text is None else _typed(_at(_parsed(text), path, 0, True), what, t))
+    return pa.array(values, t)
 
 
 def _typed(value: Any, what: str, t: pa.DataType) -> Any:

@@ -134,7 +134,8 @@ def _described(reason: str) -> str:
 def _check_operators(tokens: Sequence[Any]) -> None:
     """Raise SyntaxError for `> >` and `< <`, which sqlglot reads as a shift of bits."""
     for a, b in itertools.pairwise(tokens):
-        if a.token_type == b.token_type and a.token_type in (TokenType.GT, TokenType.LT) and b.start > a.end + 1:
+        is_pair = a.token_type == b.token_type and a.token_type in (TokenType.GT, TokenType.LT)
+        if is_pair and b.start > a.end + 1:
             raise SyntaxError(f"an operand is missing between {a.text!r} and {b.text!r}")
 
 
@@ -201,11 +202,14 @@ def _interval(tokens: Sequence[Any], at: int) -> tuple[str, int]:
     """The numbers and units of an interval from token `at` on, and the token after them. No text if there is no interval."""
     parts: list[str] = []
     while True:
-        sign = tokens[at].text if at < len(tokens) and tokens[at].token_type in (TokenType.DASH, TokenType.PLUS) and not parts else ""
+        sign = ""
+        if not parts and at < len(tokens) and tokens[at].token_type in (TokenType.DASH, TokenType.PLUS):
+            sign = tokens[at].text
         number, unit = at + len(sign), at + len(sign) + 1
         if number >= len(tokens) or tokens[number].token_type not in (TokenType.NUMBER, TokenType.STRING):
             break
-        if unit >= len(tokens) or tokens[unit].token_type != TokenType.VAR or not _UNIT.fullmatch(tokens[unit].text):
+        is_word = unit < len(tokens) and tokens[unit].token_type == TokenType.VAR
+        if not is_word or not _UNIT.fullmatch(tokens[unit].text):
             if not parts and tokens[number].token_type == TokenType.STRING and _PLAIN.fullmatch(tokens[number].text):
                 return sign + tokens[number].text, number + 1
             break
@@ -260,7 +264,8 @@ def _can_follow_an_operand(tokens: Sequence[Any]) -> list[bool]:
         if token.token_type != TokenType.VAR:
             out[at] = token.token_type in _AFTER_OPERAND
         elif word == "NOT":
-            out[at] = at + 1 < len(tokens) and tokens[at + 1].text.upper() in _NEGATABLE and out[at + 1]
+            following = tokens[at + 1].text.upper() if at + 1 < len(tokens) else ""
+            out[at] = following in _NEGATABLE and out[at + 1]
         else:
             out[at] = word in _BINARY and not out[at + 1]
     return out

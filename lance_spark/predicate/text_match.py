@@ -56,13 +56,10 @@ def _match(column: Column, text: str, given: Mapping[str, str]) -> TextMatch:
     # A row either matches or not, however many words of other rows do. So these two have no meaning in a condition.
     _integer("max_expansions", given.get("max_expansions", "50"), _MOST)
     _number("boost", given.get("boost", "1"))
-    return TextMatch(
-        column,
-        text,
-        operator == "AND",
-        None if fuzziness.lower() == "auto" else _integer("fuzziness", fuzziness, _MOST_FUZZY),
-        _integer("prefix_length", given.get("prefix_length", "0"), _MOST),
-    )
+    is_auto = fuzziness.lower() == "auto"
+    edits = None if is_auto else _integer("fuzziness", fuzziness, _MOST_FUZZY)
+    prefix = _integer("prefix_length", given.get("prefix_length", "0"), _MOST)
+    return TextMatch(column, text, operator == "AND", edits, prefix)
 
 
 def _options(text: str) -> dict[str, str]:

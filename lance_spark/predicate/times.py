@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 from decimal import Decimal
 
@@ -45,11 +46,18 @@ def _of_span(text: str, number: str, first: str, last: str) -> int:
     if not {first, last} <= set(_SPANS) or _SPANS.index(first) >= _SPANS.index(last):
         raise InvalidOptionError(f"{text!r} is not an interval: {first} TO {last} is not a span of days, hours, minutes and seconds")
     units = _SPANS[_SPANS.index(first) : _SPANS.index(last) + 1]
-    pattern = "".join((" " if before == "DAY" else ":" if before else "") + f"({_PARTS[u]})" for before, u in zip(("", *units), units))
+    pattern = f"({_PARTS[first]})"
+    for before, unit in itertools.pairwise(units):
+        pattern += f"{' ' if before == 'DAY' else ':'}({_PARTS[unit]})"
+    wrong = InvalidOptionError(f"{text!r} is not an interval of {first} TO {last}")
     match = re.fullmatch(rf"([+-]?){pattern}", number, re.ASCII)
-    if match is None or any(Decimal(match[i + 2]) >= (24 if u == "HOUR" else 60) for i, u in enumerate(units) if i):
-        raise InvalidOptionError(f"{text!r} is not an interval of {first} TO {last}")
-    micros = sum(int(Decimal(match[i + 2]) * _MICROS[u]) for i, u in enumerate(units))
+    if match is None:
+        raise wrong
+    counts = {unit: Decimal(count) for unit, count in zip(units, match.groups()[1:], strict=True)}
+    # The first unit has no limit, as in '100:00'.
+    if any(counts[unit] >= (24 if unit == "HOUR" else 60) for unit in units[1:]):
+        raise wrong
+    micros = sum(int(count * _MICROS[unit]) for unit, count in counts.items())
     return -micros if match[1] == "-" else micros
 
 

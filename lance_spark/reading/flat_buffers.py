@@ -61,11 +61,16 @@ def values_of(array: pa.Array) -> np.ndarray:
     return values
 
 
+def _bytes_with(spans: Spans, bits: int) -> tuple[list[int], list[int]]:
+    """Where the bytes with the values of each span begin and end."""
+    return (spans[:, 0] * bits // 8).tolist(), ((spans[:, 1] * bits + 7) // 8).tolist()
+
+
 def read_bits(buffer: ByteRange, bits: int, spans: Spans) -> Steps[Bytes]:
     """The bytes of the values of `spans`, joined; bits are shifted so that the first value is bit 0."""
     check_spans(bits, spans, buffer.stop - buffer.start)
-    first, stop = spans[:, 0] * bits // 8, (spans[:, 1] * bits + 7) // 8
-    parts = yield [ByteRange(buffer.start + a, buffer.start + b) for a, b in zip(first.tolist(), stop.tolist())]
+    starts, stops = _bytes_with(spans, bits)
+    parts = yield [ByteRange(buffer.start + a, buffer.start + b) for a, b in zip(starts, stops)]
     if bits % 8 == 0:
         return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.uint8)])
     return join_bits(parts, bits, spans)
@@ -74,8 +79,8 @@ def read_bits(buffer: ByteRange, bits: int, spans: Spans) -> Steps[Bytes]:
 def cut_bits(data: Bytes, bits: int, spans: Spans) -> Bytes:
     """Like `read_bits`, from a buffer in memory."""
     check_spans(bits, spans, len(data))
-    first, stop = spans[:, 0] * bits // 8, (spans[:, 1] * bits + 7) // 8
-    parts = [data[a:b] for a, b in zip(first.tolist(), stop.tolist())]
+    starts, stops = _bytes_with(spans, bits)
+    parts = [data[start:stop] for start, stop in zip(starts, stops)]
     if bits % 8 == 0:
         return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.uint8)])
     return join_bits(parts, bits, spans)
@@ -94,7 +99,9 @@ def join_bits(parts: Sequence[Bytes], bits: int, spans: Spans) -> Bytes:
     if len(parts) == 1 and skip == [0]:
         return parts[0]
     lengths = ((spans[:, 1] - spans[:, 0]) * bits).tolist()
-    pieces = [np.unpackbits(p, bitorder="little")[s : s + n] for p, s, n in zip(parts, skip, lengths)]
+    pieces = []
+    for part, start, length in zip(parts, skip, lengths):
+        pieces.append(np.unpackbits(part, bitorder="little")[start : start + length])
     return np.packbits(np.concatenate([*pieces, np.empty(0, np.uint8)]), bitorder="little")
 
 

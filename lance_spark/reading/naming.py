@@ -33,7 +33,7 @@ def naming(where: str, steps: Steps[T]) -> Steps[T]:
         raise _named(where, e) from e
 
 
-def _named(where: str, e: Exception) -> CorruptFileError | UnsupportedFeatureError:
-    if isinstance(e, UnsupportedFeatureError):
-        return UnsupportedFeatureError(f"{where}: {e}")
-    return CorruptFileError(f"{where}: {e}" if isinstance(e, CorruptFileError) else f"{where}: {type(e).__name__}: {e}")
+def _named(where: str, error: Exception) -> CorruptFileError | UnsupportedFeatureError:
+    if isinstance(error, UnsupportedFeatureError):
+        return UnsupportedFeatureError(f"{where}: {error}")
+    return CorruptFileError(f"{where}: {error}" if isinstance(error, CorruptFileError) else f"{where}: {type(error).__name__}: {error}")

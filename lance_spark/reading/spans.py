@@ -78,14 +78,17 @@ def positions(inner: Spans, outer: Spans) -> np.ndarray:
 def within(inner: Spans, outer: Spans) -> Spans:
     """The spans of `inner`, each within one of `outer`, as positions among the rows of `outer`; spans may then be adjacent."""
     at = outer[:, 0].searchsorted(inner[:, 0], side="right") - 1
-    moved: np.ndarray = inner + ((outer[:, 1] - outer[:, 0]).cumsum() - outer[:, 1])[at][:, None]
+    lengths = outer[:, 1] - outer[:, 0]
+    distances = lengths.cumsum() - outer[:, 1]
+    moved: np.ndarray = inner + distances[at][:, None]
     return moved
 
 
 def rows(spans: Spans) -> np.ndarray:
     """The number of every row of the selection."""
     lengths = spans[:, 1] - spans[:, 0]
-    numbers: np.ndarray = (spans[:, 0] - (lengths.cumsum() - lengths)).repeat(lengths) + np.arange(lengths.sum())
+    before = lengths.cumsum() - lengths
+    numbers: np.ndarray = (spans[:, 0] - before).repeat(lengths) + np.arange(lengths.sum())
     return numbers
 
 
@@ -102,5 +105,6 @@ def cut(spans: Spans, start: int, stop: int) -> Spans:
     inside: np.ndarray = spans[first:last] - start
     if len(inside):
         # Only the first and the last span can be cut.
-        inside[0, 0], inside[-1, 1] = max(inside[0, 0], 0), min(inside[-1, 1], stop - start)
+        inside[0, 0] = max(inside[0, 0], 0)
+        inside[-1, 1] = min(inside[-1, 1], stop - start)
     return inside

@@ -44,7 +44,7 @@ class DeclaredType:
 
     @property
     def text(self) -> str:
-        """As it is in the metadata."""
+        """The text in the metadata."""
         return f"string collate {self.collation}" if self.kind == "string" else f"{self.kind}({self.length})"
 
 

@@ -74,7 +74,8 @@ def check_kept(before: Schema, after: Schema, *, overwritten: bool) -> None:
         return
     for place, path in enumerate(old):
         there = new[place] if place < len(new) else None
-        if there is None or not (_names(there) == _names(path) or (not overwritten and there[-1].id == path[-1].id)):
+        has_id = there is not None and not overwritten and there[-1].id == path[-1].id
+        if there is None or (not has_id and _names(there) != _names(path)):
             raise InvalidOperationError(
                 f"column {_name(path)!r} is in the primary key at position {place + 1}; a primary key that is set cannot be changed or "
                 "removed. Keep the column and its place in the key: an overwrite keeps the columns as they are with overwriteSchema=false"

@@ -208,7 +208,7 @@ class Schema:
         return found
 
     def resolve_field(self, path: str) -> tuple[Field, ...]:
-        """As `resolve`, and also into lists and maps, whose items no scan returns alone.
+        """Resolve a path as `resolve` does, and also into lists and maps, whose items no scan returns alone.
 
         The item of a list has its name, or `element` (Spark) or `item` (Arrow); a map has `key` and `value`.
         """
@@ -239,9 +239,9 @@ _IN_MEMORY = frozenset(("_resolved", "_plain", "derived", "ids"))
 """The members of a schema that are not in its pickle."""
 
 
-def _may_have_extension(f: Field) -> bool:
+def _may_have_extension(field: Field) -> bool:
     """True if the type of the field, or of its items that are no field, may be an extension type, which metadata marks."""
-    return bool(f.metadata) or f.logical_type == "json" or f.logical_type.startswith("fixed_size_list")
+    return bool(field.metadata) or field.logical_type == "json" or field.logical_type.startswith("fixed_size_list")
 
 
 def _restored(fields: Sequence[pa.Field], metadata: Mapping[bytes, bytes]) -> pa.Schema:
@@ -255,11 +255,11 @@ def _restored(fields: Sequence[pa.Field], metadata: Mapping[bytes, bytes]) -> pa
         raise CorruptFileError(f"column {names}: the metadata of the extension type cannot be read: {type(e).__name__}: {e}") from e
 
 
-def _keep(f: Field, wanted: Callable[[Field], bool]) -> Field | None:
-    if f.is_leaf:
-        return f if wanted(f) else None
-    children = tuple(c for c in (_keep(c, wanted) for c in f.children) if c is not None)
-    return replace(f, children=children) if children else None
+def _keep(field: Field, wanted: Callable[[Field], bool]) -> Field | None:
+    if field.is_leaf:
+        return field if wanted(field) else None
+    children = tuple(c for c in (_keep(c, wanted) for c in field.children) if c is not None)
+    return replace(field, children=children) if children else None
 
 
 def _union(full: Field, a: Field, b: Field) -> Field:
@@ -328,22 +328,22 @@ def _existing(fields: Sequence[Field]) -> str:
     return f"; existing columns: {shown}{f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''}"
 
 
-def _shown(f: Field) -> pa.Field:
+def _shown(field: Field) -> pa.Field:
     """The Arrow field as users see it, before extension types are restored."""
-    if not f.metadata and not f.children and f.logical_type != "json":
-        return pa.field(f.name, f.type, f.nullable)
-    metadata = dict(f.metadata)
-    if f.logical_type == "json" or f.extension == JSON:
+    if not field.metadata and not field.children and field.logical_type != "json":
+        return pa.field(field.name, field.type, field.nullable)
+    metadata = dict(field.metadata)
+    if field.logical_type == "json" or field.extension == JSON:
         metadata[EXTENSION_NAME], metadata[EXTENSION_METADATA] = b"arrow.json", b""
-        return pa.field(f.name, pa.string(), f.nullable, metadata)
-    if f.is_blob:
+        return pa.field(field.name, pa.string(), field.nullable, metadata)
+    if field.is_blob:
         metadata = {k: v for k, v in metadata.items() if k not in (EXTENSION_NAME, BLOB)}
         # A column marked as a blob would become one if the rows are written again; descriptors are plain structs.
-        return pa.field(f.name, f.type, f.nullable, (metadata if f.descriptors else {**metadata, BLOB: b"true"}) or None)
-    if f.children and f.logical_type != "null":
-        children = [_shown(c) for c in f.children]
-        return pa.field(f.name, nested_type(f.logical_type, f.name, children), f.nullable, metadata or None)
-    return pa.field(f.name, f.type, f.nullable, metadata or None)
+        return pa.field(field.name, field.type, field.nullable, (metadata if field.descriptors else {**metadata, BLOB: b"true"}) or None)
+    if field.children and field.logical_type != "null":
+        children = [_shown(c) for c in field.children]
+        return pa.field(field.name, nested_type(field.logical_type, field.name, children), field.nullable, metadata or None)
+    return pa.field(field.name, field.type, field.nullable, metadata or None)
 
 
 def _children(t: pa.DataType) -> list[pa.Field]:
@@ -361,10 +361,10 @@ def _children(t: pa.DataType) -> list[pa.Field]:
     return [t.value_field] if any(check(t) for _, checks in LISTS for check in checks) else []
 
 
-def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:
-    given, t = f.metadata, f.type
+def _from_arrow(field: pa.Field, ids: Iterator[int]) -> Field:
+    given, t = field.metadata, field.type
     if not given and (kind := primitive_name(t)) is not None:
-        return Field(f.name, next(ids), kind, f.nullable)
+        return Field(field.name, next(ids), kind, field.nullable)
     metadata = dict(given or {})
     if isinstance(t, pa.BaseExtensionType):
         metadata[EXTENSION_NAME] = t.extension_name.encode()
@@ -372,10 +372,10 @@ def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:
         t = t.storage_type
     if metadata.get(EXTENSION_NAME) in (b"arrow.json", JSON):
         metadata[EXTENSION_NAME], metadata[EXTENSION_METADATA] = JSON, b""
-        return Field(f.name, next(ids), "json", f.nullable, (), metadata)
+        return Field(field.name, next(ids), "json", field.nullable, (), metadata)
     own = next(ids)
     children = tuple(_from_arrow(c, ids) for c in _children(t))
-    return Field(f.name, own, logical_type(t, f.name), f.nullable, children, metadata)
+    return Field(field.name, own, logical_type(t, field.name), field.nullable, children, metadata)
 
 
 def _extension_parameters(t: pa.BaseExtensionType) -> bytes:

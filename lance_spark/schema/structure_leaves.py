@@ -20,7 +20,9 @@ def lacks_structure(schema: Schema, ids: Collection[int]) -> bool:
 def _lacks(field: Field, ids: Collection[int]) -> bool:
     if field.is_leaf:
         return False
-    return all(leaf.id not in ids for leaf in field.leaves()) or any(_lacks(child, ids) for child in field.children)
+    if all(leaf.id not in ids for leaf in field.leaves()):
+        return True
+    return any(_lacks(child, ids) for child in field.children)
 
 
 def with_structure_leaves(schema: Schema, ids: Collection[int], in_files: Iterable[Field]) -> Schema:

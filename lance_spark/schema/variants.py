@@ -20,11 +20,11 @@ FIELD_METADATA: Mapping[bytes, bytes] = {EXTENSION_NAME: NAME, EXTENSION_METADAT
 """The metadata of the field, beside its own."""
 
 
-def is_variant(f: pa.Field) -> bool:
+def is_variant(field: pa.Field) -> bool:
     """True if the field has variants, whether pyarrow knows the extension type or not."""
-    if isinstance(f.type, pa.BaseExtensionType):
-        return bool(f.type.extension_name.encode() == NAME)
-    return bool((f.metadata or {}).get(EXTENSION_NAME) == NAME and pa.types.is_struct(f.type))
+    if isinstance(field.type, pa.BaseExtensionType):
+        return bool(field.type.extension_name.encode() == NAME)
+    return bool((field.metadata or {}).get(EXTENSION_NAME) == NAME and pa.types.is_struct(field.type))
 
 
 def check_whole(t: pa.StructType, path: str) -> None:

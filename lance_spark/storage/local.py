@@ -42,7 +42,7 @@ _KINDS = {
 _SMALL_READ = 64 << 10
 _LONGEST_WAIT_S = 1.0
 _MOST_GIVEN_UP = 8
-"""With so many threads that wait in vain, locks are no longer waited for."""
+"""The threads that may wait in vain; then locks are no longer waited for."""
 
 
 @dataclass(frozen=True)
@@ -331,8 +331,11 @@ def modified(about: os.stat_result) -> datetime | None:
 
 
 def _pread(fd: int, start: int, stop: int) -> Bytes:
-    if stop - start < _SMALL_READ and len(small := os.pread(fd, stop - start, start)) == stop - start:
-        return np.frombuffer(small, np.uint8)
+    size = stop - start
+    if size < _SMALL_READ:
+        small = os.pread(fd, size, start)
+        if len(small) == size:
+            return np.frombuffer(small, np.uint8)
     if not hasattr(os, "preadv"):  # macOS before 11
         return np.frombuffer(os.pread(fd, stop - start, start), np.uint8)
     data = empty(stop - start)

@@ -151,8 +151,11 @@ def is_of_base(name: str) -> bool:
 def options_of_base(options: Mapping[str, str], base_id: int) -> dict[str, str]:
     """The options for the base path with an id: its own ones replace those that are for all."""
     shared = {name: value for name, value in options.items() if not is_of_base(name)}
-    found = {name: _OF_BASE.fullmatch(name.lower()) for name in options}
-    own = {match[2]: options[name] for name, match in found.items() if match is not None and int(match[1]) == base_id}
+    own = {}
+    for name, value in options.items():
+        match = _OF_BASE.fullmatch(name.lower())
+        if match is not None and int(match[1]) == base_id:
+            own[match[2]] = value
     return {name: value for name, value in shared.items() if name.lower() not in own} | own
 
 

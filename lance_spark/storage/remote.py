@@ -85,7 +85,8 @@ class RemoteFiles:
 
     def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
         # One call for all ranges: the asynchronous clients send the requests concurrently.
-        answers = self.fs.cat_ranges([path] * len(reads), [r.start for r in reads], [r.stop for r in reads], on_error="raise")
+        starts, stops = [r.start for r in reads], [r.stop for r in reads]
+        answers = self.fs.cat_ranges([path] * len(reads), starts, stops, on_error="raise")
         return [np.frombuffer(a, dtype=np.uint8) for a in answers]
 
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
@@ -112,8 +113,12 @@ class RemoteFiles:
     def walk(self, folder: str) -> list[Entry]:
         found = self.fs.find(folder, detail=True)
         inside = folder.strip("/") + "/"
-        names = {name: name.strip("/").removeprefix(inside) for name, f in found.items() if f["type"] == "file"}
-        return [Entry(below, int(found[name]["size"] or 0), _modified(found[name])) for name, below in names.items()]
+        entries = []
+        for name, about in found.items():
+            if about["type"] == "file":
+                below = name.strip("/").removeprefix(inside)
+                entries.append(Entry(below, int(about["size"] or 0), _modified(about)))
+        return entries
 
     def list(self, folder: str) -> list[Entry]:
         return self.contents(folder)[0]
@@ -181,14 +186,14 @@ class RemoteFiles:
         self.fs.rm_file(path)
 
 
-def _is_refused_condition(e: OSError) -> bool:
+def _is_refused_condition(error: OSError) -> bool:
     """True if an error of s3fs means that the file exists or is being written. s3fs translates this answer only for some stores."""
-    return _code(e) in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+    return _code(error) in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 
 
-def _code(e: OSError) -> str:
+def _code(error: OSError) -> str:
     """The code of an error of s3fs, "" if it has none. The errors of other stores have responses of their own types."""
-    response = getattr(e.__cause__, "response", None)
+    response = getattr(error.__cause__, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, Mapping) else ""
 
 

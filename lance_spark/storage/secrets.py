@@ -35,7 +35,8 @@ def shown(uri: str) -> str:
     # In Azure URIs, the part before the @ is the container.
     is_container = scheme.lower() in ("az", "abfs", "abfss") and ":" not in user and "@" not in user
     path, query, _ = path.partition("?")
-    return f"{scheme}://{user if is_container else HIDDEN * bool(at)}{at}{host}{slash}{path}{query}{HIDDEN * bool(query)}"
+    user = user if is_container else HIDDEN * bool(at)
+    return f"{scheme}://{user}{at}{host}{slash}{path}{query}{HIDDEN * bool(query)}"
 
 
 def redacted(text: str, options: Mapping[str, str]) -> str:

@@ -137,17 +137,18 @@ class Store:
         """The arguments of this store's client and the options with these names, to make another client of the same account."""
         return {**arguments(self.location.kind, self._options), **{n: self._options[n] for n in names if n in self._options}}
 
-    def redacted(self, e: Exception) -> str:
+    def redacted(self, error: Exception) -> str:
         """The message of a client's error, without the values of options."""
-        said = e.strerror if isinstance(e, OSError) and e.strerror and e.errno else str(e)
+        said = error.strerror if isinstance(error, OSError) and error.strerror and error.errno else str(error)
         held = self._vended.held() if self._vended else {}
-        return redacted(str(said) or type(e).__name__, {**self._given, **held})
+        return redacted(str(said) or type(error).__name__, {**self._given, **held})
 
     def __repr__(self) -> str:
         return f"Store({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.uri, self._given, self._top if self._top != self.location.path else "", self._vended, self._base_id)
+        top = self._top if self._top != self.location.path else ""
+        return Store, (self.uri, self._given, top, self._vended, self._base_id)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Store):
@@ -267,7 +268,7 @@ class Store:
         the file's own content.
         """
         place = (os.getpid(), self.location.kind, self.location.bucket, self._options.get("endpoint", ""))
-        if self.location.kind in ("file", "memory") or place in _KEEPS_CONDITIONS:
+        if not self.is_remote or place in _KEEPS_CONDITIONS:
             return
         content = self.read(path)
         try:
@@ -347,8 +348,8 @@ class Store:
         except client_errors(kind) as e:
             raise self._unusable(e) from None
 
-    def _unusable(self, e: Exception) -> InvalidOptionError:
-        return InvalidOptionError(f"{self.uri}: the storage options are not accepted by the client: {self.redacted(e)}")
+    def _unusable(self, error: Exception) -> InvalidOptionError:
+        return InvalidOptionError(f"{self.uri}: the storage options are not accepted by the client: {self.redacted(error)}")
 
     def _count(self, requests: int, size: int) -> None:
         self.counters.requests += requests
@@ -378,8 +379,8 @@ class Store:
         except client_errors(self.location.kind, faults) as e:
             raise self._failed(path, e, _NO_KEYS if "locate credentials" in str(e) else "") from None
 
-    def _failed(self, path: str, e: Exception, hint: str) -> StorageError:
-        error = StorageError(f"{self.uri}/{path}: {self.redacted(e)}" + (f" ({hint})" if hint else ""))
+    def _failed(self, path: str, error: Exception, hint: str) -> StorageError:
+        failed = StorageError(f"{self.uri}/{path}: {self.redacted(error)}" + (f" ({hint})" if hint else ""))
         # Some clients raise errors without an errno; their class tells it.
-        error.errno = getattr(e, "errno", None) or next((n for kind, n in _NUMBERS if isinstance(e, kind)), None)
-        return error
+        failed.errno = getattr(error, "errno", None) or next((n for kind, n in _NUMBERS if isinstance(error, kind)), None)
+        return failed

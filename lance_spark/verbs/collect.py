@@ -22,7 +22,7 @@ _TEXT, _ARRAY, _PLAIN = 2 << 10, 16 << 10, 16
 
 
 def collected(df: DataFrame, names: Sequence[str]) -> pa.RecordBatch | None:
-    """These columns of all rows, in Spark's Arrow types; None if they have more than `MAX_BYTES`, or large or nested values."""
+    """Some columns of all rows, in Spark's Arrow types; None if they have more than `MAX_BYTES`, or large or nested values."""
     fields = stored(df.schema, {})
     types = [fields.field(name).type for name in names]
     sizes = [_most_bytes(t) for t in types]
@@ -33,10 +33,13 @@ def collected(df: DataFrame, names: Sequence[str]) -> pa.RecordBatch | None:
     large = " OR ".join(_is_large(column, t) for column, t in zip(columns, types) if _varies(t)) or "false"
     shown = [f"IF({large}, NULL, {column})" if _varies(t) else column for column, t in zip(columns, types)]
     # As text, since each Column takes many calls of the JVM.
-    rows = df.selectExpr(*(f"{column} AS c{i}" for i, column in enumerate(shown)), f"{large} AS large").limit(most_rows + 1).toArrow()
+    selected = [f"{column} AS c{i}" for i, column in enumerate(shown)]
+    rows = df.selectExpr(*selected, f"{large} AS large").limit(most_rows + 1).toArrow()
     if rows.num_rows > most_rows or rows.nbytes > MAX_BYTES or pc.any(rows["large"]).as_py():
         return None
-    arrays = [pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type) for column in rows.columns[:-1]]
+    arrays = []
+    for column in rows.columns[:-1]:
+        arrays.append(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type))
     return pa.RecordBatch.from_arrays(arrays, names=list(names)) if names else None
 
 

@@ -65,9 +65,11 @@ def convert(spark: SparkSession, source: str, path: str, options: Mapping[str, s
     """Make the table. Raises TableAlreadyExistsError for another table at the path, and InvalidOptionError for an unknown source."""
     found = _source(spark, source)
     files = found.files
-    digest = hashlib.sha256("\n".join([absolute(found.path) or found.name, *files]).encode()).hexdigest()[:32]
+    named = "\n".join([absolute(found.path) or found.name, *files])
+    digest = hashlib.sha256(named.encode()).hexdigest()[:32]
     target = _begun(spark, found, path, options, digest)
-    groups = [files[start : start + size] for size in [-(-len(files) // _COMMITS) or 1] for start in range(0, len(files), size)] or [[]]
+    size = -(-len(files) // _COMMITS) or 1
+    groups = [files[start : start + size] for start in range(0, len(files), size)] or [[]]
     for number, group in tracker(progress)(_missing(target, groups, digest), "files", len(groups)):
         writer = found.of(group).write.format("lance").mode("append").options(**target.options)
         writer.options(txnAppId=_app(digest), txnVersion=str(number), commit_message=f"convert {found.name}").save(absolute(path))

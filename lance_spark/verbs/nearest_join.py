@@ -73,7 +73,8 @@ class JoinVerbs:
         """
         if how not in ("inner", "left"):
             raise InvalidOptionError(f"how must be 'inner' or 'left', not {how!r}")
-        if not isinstance(on, tuple | list) or len(on) != 2 or not isinstance(on[0], str | Column) or not isinstance(on[1], str):
+        is_pair = isinstance(on, tuple | list) and len(on) == 2
+        if not is_pair or not isinstance(on[0], str | Column) or not isinstance(on[1], str):
             raise InvalidOptionError(f"on must be the column of the questions and that of the table, such as ('q', 'vector'), not {on!r}")
         check_type("fast_search", fast_search, bool, "True or False")
         check_type("questions", questions, DataFrame, "a DataFrame with a column of vectors")
@@ -100,7 +101,8 @@ def joined(
 
     plan = ScanPlan(columns).checked(snapshot)
     predicate = None if filter is None else parse(with_values(target.spark, filter), plan.known(snapshot), _zone(target))
-    fields, own = to_spark(signed(plan.fields(snapshot)).to_arrow()), st.StructType(questions.schema.fields[:-1])
+    fields = to_spark(signed(plan.fields(snapshot)).to_arrow())
+    own = st.StructType(questions.schema.fields[:-1])
     _check_names(own.names, fields.names)
     asked = _asked(questions, nearest)
     join, told = plan_join(snapshot, nearest, predicate, fast_search, target.cores())
@@ -156,11 +158,9 @@ def _result(steps: Steps, asked: DataFrame, own: st.StructType) -> DataFrame:
         numbered = asked.sortWithinPartitions(F.xxhash64("vector")).withColumn("number", F.monotonically_increasing_id())
         compared = _applied(_applied(numbered, ask).repartition(steps.groups, "key"), compare)
         rows = _applied(compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull()), answer)
-    return rows.select(
-        *(F.col(f"question.c{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(own)),
-        *(F.col(f"t{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(steps.fields)),
-        DISTANCE,
-    )
+    asked_columns = [F.col(f"question.c{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(own)]
+    found_columns = [F.col(f"t{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(steps.fields)]
+    return rows.select(*asked_columns, *found_columns, DISTANCE)
 
 
 def _applied(rows: DataFrame, step: Step) -> DataFrame:

@@ -34,7 +34,10 @@ def completed(new: Column, given: DataType, old: Column, known: DataType, path: 
     children = []
     for f in known:
         own, kept = _field(given, f.name), old.getField(f.name)
-        child = kept if own is None else completed(new.getField(own.name), own.dataType, kept, f.dataType, f"{path}.{f.name}")
+        child = kept
+        if own is not None:
+            given_child = new.getField(own.name)
+            child = completed(given_child, own.dataType, kept, f.dataType, f"{path}.{f.name}")
         children.append(child.alias(f.name))
     # Fields that the table will get.
     children += [new.getField(f.name).alias(f.name) for f in given if _field(known, f.name) is None]

@@ -115,7 +115,7 @@ class _Texts:
         others = [i for i in self.snapshot.manifest.lazy_fragments.ids.tolist() if i not in index.covered]
         return (found.union(self._scanned(index.parameters, others)) if others else found), index.parameters
 
-    def _scanned(self, how: MinHash, fragments: Sequence[int] | None) -> DataFrame:
+    def _scanned(self, min_hash: MinHash, fragments: Sequence[int] | None) -> DataFrame:
         """The signatures of the texts of some fragments (None: all)."""
         options = {**identified(self.target.options, self.snapshot.identity), "version": str(self.snapshot.version), "with_row_id": "true"}
         options |= {"columns": json.dumps([self.column])} | ({} if self.filter is None else {"filter": self.filter})
@@ -127,7 +127,7 @@ class _Texts:
         def sign(batches: Batches) -> Batches:
             from lance_spark.index.minhash.segment import sign_rows
 
-            yield from (_row_batch(ids, signatures) for ids, signatures in sign_rows(batches, how))
+            yield from (_row_batch(ids, signatures) for ids, signatures in sign_rows(batches, min_hash))
 
         return _step(plain, sign, _SIGNED)
 
@@ -148,7 +148,8 @@ def _step(rows: DataFrame, function: Callable[[Batches], Batches], schema: st.St
 def _row_batch(ids: np.ndarray, signatures: np.ndarray) -> pa.RecordBatch:
     width = 2 * signatures.shape[1]
     offsets = np.arange(0, width * len(ids) + 1, width, dtype=np.int32)
-    values = pa.Array.from_buffers(pa.binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(signatures.astype("<u2").tobytes())])
+    data = pa.py_buffer(signatures.astype("<u2").tobytes())
+    values = pa.Array.from_buffers(pa.binary(), len(ids), [None, pa.py_buffer(offsets), data])
     return pa.RecordBatch.from_arrays([pa.array(ids.astype(np.int64)), values], names=["id", "signature"])
 
 
@@ -159,9 +160,9 @@ def _matrix(signatures: pa.Array, num_hashes: int) -> np.ndarray:
     return found
 
 
-def _pairs(signed: DataFrame, how: MinHash, threshold: float) -> DataFrame:
+def _pairs(signed: DataFrame, min_hash: MinHash, threshold: float) -> DataFrame:
     """The pairs of rows with signatures of which so large a part is equal."""
-    num_hashes, bands = how.num_hashes, _bands(how, threshold)
+    num_hashes, bands = min_hash.num_hashes, _bands(min_hash, threshold)
 
     def banded(batches: Batches) -> Batches:
         from lance_spark.index.minhash.signatures import band_keys
@@ -188,7 +189,7 @@ def _pairs(signed: DataFrame, how: MinHash, threshold: float) -> DataFrame:
     return same.union(_step(candidates, compared, _PAIRS).dropDuplicates(["id_a", "id_b"]))
 
 
-def _bands(how: MinHash, threshold: float) -> int:
+def _bands(min_hash: MinHash, threshold: float) -> int:
     from lance_spark.index.minhash.parameters import bands_for
 
-    return bands_for(how.num_hashes, threshold)
+    return bands_for(min_hash.num_hashes, threshold)

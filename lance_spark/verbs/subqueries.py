@@ -40,7 +40,8 @@ def with_values(spark: SparkSession, condition: str) -> str:
             continue
         end = _closing(condition, found.end())
         query = condition[found.end() : end]
-        parts += [condition[at : found.start()], _among(found["operand"], bool(found["negated"]), spark.sql(query), query)]
+        among = _among(found["operand"], bool(found["negated"]), spark.sql(query), query)
+        parts += [condition[at : found.start()], among]
         at = end + 1
     return "".join([*parts, condition[at:]])
 

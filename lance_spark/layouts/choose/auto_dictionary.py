@@ -91,8 +91,11 @@ def _item_bits(values: FixedSizeList) -> int:
 
 def most_items(count: int, item_bytes: float, budget: float, divisor: int) -> int:
     """The maximum number of distinct values that, with the packed indices, stay within `budget` bytes."""
-    fits = (min(int((budget - count * bits / 8) / item_bytes), 1 << bits, count // divisor) for bits in range(1, 32))
-    return max(0, *fits)
+    most = 0
+    for bits in range(1, 32):
+        affordable = int((budget - count * bits / 8) / item_bytes)
+        most = max(most, min(affordable, 1 << bits, count // divisor))
+    return most
 
 
 def _repeats(values: Block) -> bool:

@@ -210,7 +210,9 @@ def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions, 
     if max_values < BLOCK:
         return np.inf  # a chunk takes a block of 1024 even for fewer values
     widths = chunk_widths(values, split_evenly(values.count, BLOCK))
-    return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + CHUNK_COST) * len(widths)
+    word_bytes = values.bits / 8
+    packed = float(np.sum(block_words(values.bits, widths))) * values.bits / 8
+    return packed + (word_bytes + CHUNK_COST) * len(widths)
 
 
 def _encode_runs(values: FixedWidth, max_values: int, grammar: Grammar) -> EncodedChunks:

@@ -81,7 +81,9 @@ def _constant_variable(values: VariableWidth, valid: np.ndarray | None) -> Varia
         return None
     if valid is not None and lengths[~valid].any():
         return None  # null slots with bytes are too rare to be checked
-    rows = values.data[: values.offsets[-1]].reshape(-1, length) if length else np.empty((1, 0), dtype=np.uint8)
+    rows = np.empty((1, 0), dtype=np.uint8)
+    if length:
+        rows = values.data[: values.offsets[-1]].reshape(-1, length)
     for some in _some_then_all(len(rows)):
         if not (rows[some] == rows[0]).all():
             return None

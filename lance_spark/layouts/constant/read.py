@@ -93,9 +93,10 @@ def scalar(data: Bytes, t: pa.DataType) -> pa.Array:
     """The value in a buffer."""
     words = data[: len(data) // 4 * 4].view("<u4")
     parts = int(words[0]) if len(words) else 0
-    if parts not in (1, 2) or len(words) <= parts or len(data) < 4 * (1 + parts) + words[1 : 1 + parts].sum(dtype=np.int64):
-        raise CorruptFileError(f"a constant value of {len(data)} bytes does not have the parts that it declares")
     first = 4 * (1 + parts)
+    is_whole = parts in (1, 2) and len(words) > parts
+    if not is_whole or len(data) < first + words[1 : 1 + parts].sum(dtype=np.int64):
+        raise CorruptFileError(f"a constant value of {len(data)} bytes does not have the parts that it declares")
     middle = first + int(words[1])
     if parts == 1:
         return fixed_width_value(data[first:middle].tobytes(), t)

@@ -117,13 +117,14 @@ def _row_offsets(page: Page, rows: Spans) -> Steps[Spans]:
     (index,) = yield [ByteRange(start + first * width, start + (last + 1) * width)]
     offsets: np.ndarray = index.view(f"<u{width}")[rows - first].astype(np.int64)
     flat, size = offsets.reshape(-1), page.buffers[0].stop - page.buffers[0].start
-    if (flat < 0).any() or (flat[1:] < flat[:-1]).any() or flat[-1] > size:
+    decreases = (flat[1:] < flat[:-1]).any()
+    if decreases or (flat < 0).any() or flat[-1] > size:
         raise CorruptFileError(f"the repetition index has decreasing offsets, or offsets outside the {size} bytes of the page")
     return offsets
 
 
 def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
-    """These byte ranges of the zipped data, concatenated."""
+    """Read byte ranges of the zipped data, and concatenate them."""
     start, stop = page.buffers[0]
     if len(wanted) and wanted[-1, 1] > stop - start:
         raise CorruptFileError(f"expected at least {wanted[-1, 1]} bytes for the rows of the page, found {stop - start}")

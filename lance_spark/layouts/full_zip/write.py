@@ -107,5 +107,6 @@ def _row_index(page: Shredded, starts: np.ndarray) -> np.ndarray:
     if page.repetition is not None:
         starts = np.append(starts[:-1][page.repetition == page.repetition[0]], starts[-1])
     end = int(starts[-1])
-    dtype = next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if end <= np.iinfo(t).max)
+    types = (np.uint8, np.uint16, np.uint32, np.uint64)
+    dtype = next(t for t in types if end <= np.iinfo(t).max)
     return starts.astype(dtype).view(np.uint8)

@@ -64,7 +64,7 @@ def unravel(structure: Dense, repetition: np.ndarray | None, definition: np.ndar
 
 
 def _valid_below(definition: np.ndarray | None, null: int) -> np.ndarray | None:
-    """Without lists, a slot is null if its own layer or an outer one is, and outer layers have the higher levels."""
+    """Which slots of a layer are valid if there are no lists: those below the level at which it, or a layer outside of it, is null."""
     if definition is None or not null:
         return None
     return np.packbits(definition < null, bitorder="little")
@@ -99,8 +99,11 @@ def _tables(structure: Dense) -> _Tables:
         nulls[layer.null] = number
     ends[0], nulls[0] = 0, -1
     levels = np.arange(structure.num_lists + 1)[:, None]
-    opens = [((levels >= opened_by[k]) & (ends <= k)).astype(np.uint8).reshape(-1) for k in range(len(layers))]
-    valid = [np.tile(nulls < k, len(levels)).astype(np.uint8) for k in range(len(layers))]
+    opens, valid = [], []
+    for k in range(len(layers)):
+        is_opened = (levels >= opened_by[k]) & (ends <= k)
+        opens.append(is_opened.astype(np.uint8).reshape(-1))
+        valid.append(np.tile(nulls < k, len(levels)).astype(np.uint8))
     return _Tables(top + 1, tuple(opens), tuple(valid))
 
 
@@ -118,7 +121,8 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
         offsets = validity = None
         if layer.is_list:
             offsets = empty(len(codes) + 1, np.int32)
-            count = int(_list_offsets(codes, opens[number], opens[number - 1] if number else np.zeros_like(opens[0]), offsets))
+            inner = opens[number - 1] if number else np.zeros_like(opens[0])
+            count = int(_list_offsets(codes, opens[number], inner, offsets))
             offsets = offsets[: count + 1]
             if offsets[0] != 0:
                 raise CorruptFileError("repetition levels continue a list before the first list starts")

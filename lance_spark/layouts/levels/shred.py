@@ -93,8 +93,9 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
         raise UnsupportedFeatureError(f"column {field.name!r}: writing fixed-size lists of structs is not supported")
     else:
         make = pa.large_list if pa.types.is_large_list(array.type) else pa.list_
+        buffers, nulls = array.buffers()[:2], array.null_count
         for part in split(field.children[0], array.values):
-            yield pa.Array.from_buffers(make(part.type), len(array), array.buffers()[:2], array.null_count, array.offset, [part])
+            yield pa.Array.from_buffers(make(part.type), len(array), buffers, nulls, array.offset, [part])
 
 
 def shred(field: Field, array: pa.Array) -> Shredded:

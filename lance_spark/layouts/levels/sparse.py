@@ -35,7 +35,8 @@ def read_structure(structure: Sparse, page: Page, buffers: Sequence[ByteRange]) 
         raise CorruptFileError(f"expected {needed} buffers of structure, found {len(buffers)}")
     answers: Sequence[Bytes] = (yield buffers[:needed]) if needed else []
     payloads = iter(answers)
-    slots, domain = [], page.num_rows // math.prod(layer.dimension for layer in structure.layers if isinstance(layer, SparseFixedSizeList))
+    dimensions = [layer.dimension for layer in structure.layers if isinstance(layer, SparseFixedSizeList)]
+    slots, domain = [], page.num_rows // math.prod(dimensions)
     for layer in structure.layers:
         if isinstance(layer, SparseValidity):
             slots.append(Slots(domain, _validity(layer, domain, payloads)))
@@ -75,7 +76,10 @@ def _positions(encoding: Encoding, length: int, domain: int, payloads: Iterator[
     if length > domain:
         raise CorruptFileError(f"a layer has {length} positions for {domain} slots")
     positions = _sequence(encoding, length, payloads)
-    if length and (positions[0] < 0 or positions[-1] >= domain or (positions[1:] <= positions[:-1]).any()):
+    if not length:
+        return positions
+    increase = (positions[1:] > positions[:-1]).all()
+    if not increase or positions[0] < 0 or positions[-1] >= domain:
         raise CorruptFileError(f"a layer has positions that do not increase, or are outside its {domain} slots")
     return positions
 
@@ -93,7 +97,8 @@ def _offsets(layer: SparseList, domain: int, payloads: Iterator[Bytes]) -> np.nd
     positions = _positions(layer.non_empty, layer.num_non_empty, domain, payloads)
     counts = _sequence(layer.counts, layer.num_non_empty, payloads)
     # Each is compared before they are added, so that no sum overflows.
-    if (len(counts) and (counts.min() < 1 or counts.max() > layer.num_items)) or int(counts.sum()) != layer.num_items:
+    are_possible = not len(counts) or (counts.min() >= 1 and counts.max() <= layer.num_items)
+    if not are_possible or int(counts.sum()) != layer.num_items:
         raise CorruptFileError(f"expected list lengths that add up to {layer.num_items} items, found another sum")
     lengths = np.zeros(domain + 1, np.int64)
     lengths[positions + 1] = counts

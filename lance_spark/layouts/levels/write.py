@@ -61,13 +61,15 @@ def encode_levels(levels: np.ndarray, bounds: np.ndarray, grammar: Grammar) -> E
     block = FixedWidth(16, levels.view(np.uint8), len(levels))
     counts = np.diff(bounds)
     packed = out_of_line_bitpacking.encode_blocks(block, counts)
-    if grammar.run_levels and 3 * rle.count_runs(block) + 8 * len(counts) < len(packed.buffers[0].data):
+    packed_size = len(packed.buffers[0].data)
+    if grammar.run_levels and 3 * rle.count_runs(block) + 8 * len(counts) < packed_size:
         runs = rle.encode_blocks(block, counts)
         if grammar.packed_parts:
             long = rle.encode_blocks(block, counts, rle.LONGEST_LONG_RUN)
             runs = min(runs, long, key=lambda chunks: len(chunks.buffers[0].data))
-        if len(runs.buffers[0].data) < len(packed.buffers[0].data) and np.diff(runs.buffers[0].bounds).max() <= MAX_LEVELS:
-            return EncodedLevels(runs.encoding, runs.buffers[0])
+        (buffer,) = runs.buffers
+        if len(buffer.data) < packed_size and np.diff(buffer.bounds).max() <= MAX_LEVELS:
+            return EncodedLevels(runs.encoding, buffer)
     return EncodedLevels(packed.encoding, packed.buffers[0])
 
 

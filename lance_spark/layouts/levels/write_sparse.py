@@ -50,12 +50,10 @@ def encode(page: Shredded, values: pb23.ValuePlane, before: Sequence[np.ndarray]
             continue
         counts = np.diff(layer.offsets).astype(np.int64)
         positions = np.flatnonzero(counts)
-        lists = pb23.SparseList(
-            num_child_slots=int(layer.offsets[-1]),
-            non_empty_positions=message(_encode_positions(positions)),
-            num_non_empty_positions=len(positions),
-            counts=message(_encode_counts(counts[positions])),
-        )
+        lists = pb23.SparseList(num_child_slots=int(layer.offsets[-1]), num_non_empty_positions=len(positions))
+        # `message` collects the buffers in this order.
+        lists.non_empty_positions.CopyFrom(message(_encode_positions(positions)))
+        lists.counts.CopyFrom(message(_encode_counts(counts[positions])))
         lists.validity.CopyFrom(_validity(layer, message))
         structure.layers.append(pb23.SparseLayer(list=lists))
     layout = pb23.PlanarLayout(structure=pb23.StructuralPlane(sparse=structure), values=values)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.types import is_bytes
-from lance_spark.buffers.blocks import EncodedChunks, FixedWidth, VariableWidth
+from lance_spark.buffers.blocks import Block, EncodedChunks, FixedWidth, VariableWidth
 from lance_spark.encodings import flat, inline_bitpacking, out_of_line_bitpacking, rle, variable
 from lance_spark.encodings.fastlanes import block_words, chunk_widths, word_type
 from lance_spark.layouts.choose import auto_dictionary as dictionary
@@ -94,7 +94,8 @@ _Encoders: TypeAlias = list[tuple[Callable[[np.ndarray], EncodedChunks], np.ndar
 def _of_words(arrays: Sequence[pa.Array], together: pa.Array, valid: np.ndarray | None, grammar: Grammar) -> _Encoders:
     bits, count = together.type.bit_width, len(arrays[0])
     data = bytes_of(together.buffers()[1])
-    words = data[: len(arrays) * count * bits // 8].view(word_type(bits)).reshape(len(arrays), count)
+    values = data[: len(arrays) * count * bits // 8]
+    words = values.view(word_type(bits)).reshape(len(arrays), count)
     if valid is not None:
         words = _filled(words, valid)
     flat_size = count * bits / 8
@@ -129,7 +130,9 @@ def _of_texts(arrays: Sequence[pa.Array], together: pa.Array, valid: np.ndarray 
     assert isinstance(texts, VariableWidth)
     width, lengths = texts.offsets.itemsize, np.diff(texts.offsets).reshape(-1, count)
     sizes = lengths.sum(axis=1)
-    left = (lengths.max(axis=1) >= WIDE) | (sizes >= MIN_FSST_BYTES) | (sizes + (count + 1) * width > variable.CHUNK_BYTES)
+    are_wide = lengths.max(axis=1) >= WIDE
+    exceed_chunk = sizes + (count + 1) * width > variable.CHUNK_BYTES
+    left = are_wide | (sizes >= MIN_FSST_BYTES) | exceed_chunk
     items = together.dictionary_encode().indices
     distinct = _distinct(items.fill_null(-1).to_numpy(zero_copy_only=False).reshape(-1, count))
     # A null may be one more item, and counts as none if all other values are equal.
@@ -137,7 +140,9 @@ def _of_texts(arrays: Sequence[pa.Array], together: pa.Array, valid: np.ndarray 
     left |= distinct <= max(few, 1) + (valid is not None)
 
     def encode(numbers: np.ndarray) -> EncodedChunks:
-        block = texts if len(numbers) == len(arrays) else to_block(pa.concat_arrays([arrays[i] for i in numbers.tolist()]))
+        block: Block = texts
+        if len(numbers) < len(arrays):
+            block = to_block(pa.concat_arrays([arrays[i] for i in numbers.tolist()]))
         assert isinstance(block, VariableWidth)
         return variable.encode_counts(block, np.full(len(numbers), count))
 
@@ -167,7 +172,8 @@ def _distinct(rows: np.ndarray) -> np.ndarray:
 def _levels(valid: np.ndarray, module: ModuleType) -> EncodedLevels:
     """The definition levels of columns with these valid values, each column as a chunk."""
     levels = (~valid).reshape(-1).astype(np.uint16)
-    encoded = module.encode_blocks(FixedWidth(16, levels.view(np.uint8), len(levels)), np.full(len(valid), valid.shape[1]))
+    counts = np.full(len(valid), valid.shape[1])
+    encoded = module.encode_blocks(FixedWidth(16, levels.view(np.uint8), len(levels)), counts)
     return EncodedLevels(encoded.encoding, encoded.buffers[0])
 
 
@@ -192,7 +198,8 @@ def _pages(chunks: EncodedChunks, levels: EncodedLevels | None, count: int, gram
     message = message_of_chunk(chunks.encoding, count, grammar, levels.encoding if levels is not None else None)
     size, own = heads.itemsize, heads.view(np.uint8)
     starts = [0, *stops[:-1]]
-    return [
-        EncodedPage(*message, (own[i * size : (i + 1) * size], data[start:stop]), count)
-        for i, (start, stop) in enumerate(zip(starts, stops))
-    ]
+    pages = []
+    for i, (start, stop) in enumerate(zip(starts, stops)):
+        head = own[i * size : (i + 1) * size]
+        pages.append(EncodedPage(*message, (head, data[start:stop]), count))
+    return pages

@@ -54,17 +54,21 @@ def locate_few(pages: Sequence[FewOfPage], rows: np.ndarray) -> Located:
     own = [words_of(layout, page.kept[0]) for layout, page, _ in pages]
     words, wanted = np.concatenate(own, dtype=np.uint32), np.array([page.wanted for page in pages], np.int64)
     items = np.array([layout.num_items for layout, _, _ in pages], np.int64)
-    chunks, runs = np.empty((3, len(rows)), np.int64), np.empty((len(rows), 2), np.int64)
-    at, of_pages = np.empty((2, len(rows)), np.int64), np.empty((3, len(pages)), np.int64)
-    sizes = np.array([page.buffers[1].stop - page.buffers[1].start for _, page, _ in pages], np.int64)
-    bounds = np.cumsum([len(part) for part in own])
-    found = locate_in_pages(words, bounds, items, spans.of(rows, rows + 1), wanted.cumsum(), sizes, GAP, chunks, runs, at, of_pages)
+    buffers = [page.buffers[1] for _, page, _ in pages]
+    sizes = np.array([buffer.stop - buffer.start for buffer in buffers], np.int64)
+    bounds, single = np.cumsum([len(part) for part in own]), spans.of(rows, rows + 1)
+    # The kernel fills these: see `locate_in_pages`.
+    chunks = np.empty((3, len(rows)), np.int64)
+    runs = np.empty((len(rows), 2), np.int64)
+    at = np.empty((2, len(rows)), np.int64)
+    of_pages = np.empty((3, len(pages)), np.int64)
+    found = locate_in_pages(words, bounds, items, single, wanted.cumsum(), sizes, GAP, chunks, runs, at, of_pages)
     if found < 0:
         raise CorruptFileError("a page has fewer rows in its chunks than are wanted, or more items or bytes than it declares")
     ranges, done, ends = [], 0, runs.tolist()
     for (_, page, _), count in zip(pages, of_pages[1].tolist()):
-        base = page.buffers[1].start
-        ranges.append([ByteRange(base + start, base + stop) for start, stop in ends[done : done + count]])
+        base, own_ends = page.buffers[1].start, ends[done : done + count]
+        ranges.append([ByteRange(base + start, base + stop) for start, stop in own_ends])
         done += count
     return Located(pages, chunks[:, :found], at, ranges, of_pages[2].tolist())
 

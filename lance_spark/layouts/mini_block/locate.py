@@ -99,28 +99,37 @@ def locate_in_pages(
 
 @kernel
 def split(
-    data: np.ndarray, starts: np.ndarray, sizes: np.ndarray, levels: int, large: bool, counts: np.ndarray, at: np.ndarray, of: np.ndarray
+    data: np.ndarray,
+    starts: np.ndarray,
+    sizes: np.ndarray,
+    levels: int,
+    large: bool,
+    counts: np.ndarray,
+    places: np.ndarray,
+    lengths: np.ndarray,
 ) -> bool:
-    """Fill `counts` with the number of levels of each chunk, and `at` and `of` (int64 [buffers, n]) with the start and size of its buffers.
+    """Fill `counts` with the number of levels of each chunk.
+
+    `places` and `lengths` (int64 [buffers, n]) get the start and size of its buffers.
 
     The chunks lie at `starts` of `data`; `levels` of the numbers of 16 bits at their beginning are those of levels. False if a chunk is
     too short for its buffers.
     """
     for c in range(len(starts)):
         base = starts[c]
-        place = np.int64(2 * levels + (4 if large else 2) * (len(at) + 1 - levels))
+        place = np.int64(2 * levels + (4 if large else 2) * (len(places) + 1 - levels))
         if base < 0 or place > sizes[c] or base + sizes[c] > len(data):
             return False
         counts[c] = np.int64(data[base]) | np.int64(data[base + 1]) << 8
         head = base + 2
-        for i in range(len(at)):
+        for i in range(len(places)):
             size = np.int64(data[head]) | np.int64(data[head + 1]) << 8
             head += 2
             if large and i >= levels - 1:
                 size |= np.int64(data[head]) << 16 | np.int64(data[head + 1]) << 24
                 head += 2
-            at[i, c], of[i, c] = base + ((place + 7) & -8), size
-            place = at[i, c] + size - base
+            places[i, c], lengths[i, c] = base + ((place + 7) & -8), size
+            place = places[i, c] + size - base
         if place > sizes[c]:
             return False
     return True

@@ -209,13 +209,14 @@ def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[Fetched]:
     before = np.searchsorted(rows[:, 1], table.rows[:, 0], side="right")
     wanted = np.flatnonzero(np.searchsorted(rows[:, 0], table.rows[:, 1], side="left") > before)
     chunks = spans.from_rows(wanted)
-    stored = spans.of(table.starts[chunks[:, 0]], (table.starts + table.sizes)[chunks[:, 1] - 1])
+    first, last = chunks[:, 0], chunks[:, 1] - 1
+    stored = spans.of(table.starts[first], (table.starts + table.sizes)[last])
     # Chunks that are near each other are not copied together.
     runs = spans.merged(stored, GAP)
     answers = yield [ByteRange(base + a, base + b) for a, b in runs.tolist()]
     starts, sizes = table.starts[wanted], table.sizes[wanted]
     starts = spans.within(spans.of(starts, starts + sizes), runs)[:, 0]
-    rows_read = spans.of(table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1])
+    rows_read = spans.of(table.rows[first, 0], table.rows[last, 1])
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
     counts = table.counts[wanted]
     return Fetched(data, starts, sizes, counts, int(counts.sum()), rows_read, chunks)
@@ -225,7 +226,9 @@ def _read_few(layout: MiniBlock, page: Page, words: Bytes, num_items: int, rows:
     """The chunks with values of `rows`, which are `count` rows of a page without lists."""
     numbers = words_of(layout, words)
     most = min(len(numbers), count)
-    chunks, runs, rows_read = np.empty((3, most), np.int64), np.empty((most, 2), np.int64), np.empty((most, 2), np.int64)
+    # The kernel fills these: see `locate`.
+    chunks = np.empty((3, most), np.int64)
+    runs, rows_read = np.empty((2, most, 2), np.int64)
     few = np.empty((2, count), np.int64)
     found, read, adjacent, values, size, items = locate(numbers, num_items, rows, GAP, chunks, runs, rows_read, few)
     base, stop = page.buffers[1]
@@ -278,12 +281,16 @@ def _chunk_buffers(layout: MiniBlock, fetched: Fetched) -> tuple[np.ndarray, np.
         raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
     # numpy, so that pages without encodings need no kernel: loading numba takes longer than reading them.
     words = fetched.data[: len(fetched.data) // 2 * 2].view("<u2")
-    heads = words[(fetched.starts >> 1)[:, None] + np.arange(head // 2)].T.astype(np.int64, order="C")
+    places = (fetched.starts >> 1)[:, None] + np.arange(head // 2)
+    heads = words[places].T.astype(np.int64, order="C")
     end = np.full(len(fetched.starts), head, np.int64)
     for i in range(len(starts)):
         starts[i] = fetched.starts + ((end + (_ALIGNMENT - 1)) & -_ALIGNMENT)
-        wide = 2 * (i - levels + 1)
-        sizes[i] = heads[1 + i] if i < levels - 1 or not layout.large else heads[levels + wide] | heads[levels + wide + 1] << 16
+        if i < levels - 1 or not layout.large:
+            sizes[i] = heads[1 + i]
+        else:
+            low = levels + 2 * (i - levels + 1)  # large sizes of values take two words each
+            sizes[i] = heads[low] | heads[low + 1] << 16
         end = starts[i] + sizes[i] - fetched.starts
     short = end > fetched.sizes
     if short.any():

@@ -64,13 +64,16 @@ def _variable(array: pa.Array, width: int, grammar: Grammar) -> EncodedPage | No
     if grammar.constant_values and _are_equal(text, ends):
         return None
     head = (count + 1) * width
-    values = struct.pack(f"<{count + 1}{'i' if width == 4 else 'q'}", *(end - first + head for end in ends)) + text
+    moved = [end - first + head for end in ends]
+    values = struct.pack(f"<{count + 1}{'i' if width == 4 else 'q'}", *moved) + text
     return _chunk(values + _PAD_OF_TEXT * (-len(values) % width), Variable(Flat(8 * width)), count, grammar)
 
 
 def _are_equal(text: bytes, ends: tuple[int, ...]) -> bool:
     length = ends[1] - ends[0]
-    return text == text[:length] * (len(ends) - 1) and all(b - a == length for a, b in itertools.pairwise(ends))
+    if text != text[:length] * (len(ends) - 1):
+        return False
+    return all(stop - start == length for start, stop in itertools.pairwise(ends))
 
 
 def _chunk(values: bytes, encoding: Encoding, count: int, grammar: Grammar) -> EncodedPage:

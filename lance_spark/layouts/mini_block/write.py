@@ -94,7 +94,8 @@ def assemble(
         put_unsigned(out, at, size, width)
         at += width
     for i, part in enumerate(parts):
-        copy_pieces(out, chunk_starts[:-1] + (ends[i - 1] if i else header), part.data, part.bounds[:-1], part.bounds[1:])
+        before = ends[i - 1] if i else header
+        copy_pieces(out, chunk_starts[:-1] + before, part.data, part.bounds[:-1], part.bounds[1:])
     logs = np.log2(values.counts).astype(np.int64)
     logs[-1] = 0  # the last chunk has the remaining values
     words = ((chunk_sizes // 8 - 1) << 4) | logs

@@ -41,17 +41,17 @@ def upgraded(encoding: bytes) -> pb.PageLayout:
     raise UnsupportedFeatureError("unknown page layout")
 
 
-def _mini_block(m: early.MiniBlockLayout) -> pb.MiniBlockLayout:
+def _mini_block(message: early.MiniBlockLayout) -> pb.MiniBlockLayout:
     out = pb.MiniBlockLayout(
-        num_dictionary_items=m.num_dictionary_items,
-        layers=m.layers,
-        num_buffers=m.num_buffers,
-        repetition_index_depth=m.repetition_index_depth,
-        num_items=m.num_items,
+        num_dictionary_items=message.num_dictionary_items,
+        layers=message.layers,
+        num_buffers=message.num_buffers,
+        repetition_index_depth=message.repetition_index_depth,
+        num_items=message.num_items,
     )
     for name in ("rep_compression", "def_compression", "value_compression", "dictionary"):
-        if m.HasField(name):
-            getattr(out, name).CopyFrom(_encoding(getattr(m, name)))
+        if message.HasField(name):
+            getattr(out, name).CopyFrom(_encoding(getattr(message, name)))
     return out
 
 
@@ -69,12 +69,12 @@ def _flat(bits: int) -> pb.CompressiveEncoding:
     return pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=bits))
 
 
-def _general(m: pb20.GeneralMiniBlock, depth: int) -> tuple[str, pb.General]:
+def _general(message: pb20.GeneralMiniBlock, depth: int) -> tuple[str, pb.General]:
     schemes = {"lz4": pb.COMPRESSION_ALGORITHM_LZ4, "zstd": pb.COMPRESSION_ALGORITHM_ZSTD}
-    if m.compression.scheme not in schemes:
-        raise UnsupportedFeatureError(f"the compression {m.compression.scheme!r} is not supported")
-    compression = pb.BufferCompression(scheme=schemes[m.compression.scheme])
-    return "general", pb.General(compression=compression, values=_encoding(m.inner, depth))
+    if message.compression.scheme not in schemes:
+        raise UnsupportedFeatureError(f"the compression {message.compression.scheme!r} is not supported")
+    compression = pb.BufferCompression(scheme=schemes[message.compression.scheme])
+    return "general", pb.General(compression=compression, values=_encoding(message.inner, depth))
 
 
 _UPGRADES: dict[str | None, Callable[[Any, int], tuple[str, Any]]] = {

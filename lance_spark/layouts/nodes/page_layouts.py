@@ -247,42 +247,42 @@ def _layout(message: pb.PageLayout) -> Layout:
     raise UnsupportedFeatureError("unknown page layout")
 
 
-def _mini_block(m: pb.MiniBlockLayout) -> MiniBlock:
+def _mini_block(message: pb.MiniBlockLayout) -> MiniBlock:
     return MiniBlock(
-        structure=dense(m.layers),
-        value=decode_message(m.value_compression),
-        repetition=_optional(m, "rep_compression"),
-        definition=_optional(m, "def_compression"),
-        dictionary=_optional(m, "dictionary"),
-        num_dictionary_items=m.num_dictionary_items,
-        num_buffers=m.num_buffers,
-        num_items=m.num_items,
-        repetition_index_depth=m.repetition_index_depth,
-        large=m.has_large_chunk,
+        structure=dense(message.layers),
+        value=decode_message(message.value_compression),
+        repetition=_optional(message, "rep_compression"),
+        definition=_optional(message, "def_compression"),
+        dictionary=_optional(message, "dictionary"),
+        num_dictionary_items=message.num_dictionary_items,
+        num_buffers=message.num_buffers,
+        num_items=message.num_items,
+        repetition_index_depth=message.repetition_index_depth,
+        large=message.has_large_chunk,
     )
 
 
-def _full_zip(m: pb.FullZipLayout) -> FullZip:
-    details = m.WhichOneof("details")
+def _full_zip(message: pb.FullZipLayout) -> FullZip:
+    details = message.WhichOneof("details")
     return FullZip(
-        structure=dense(m.layers),
-        value=decode_message(m.value_compression),
-        bits_rep=m.bits_rep,
-        bits_def=m.bits_def,
-        bits_per_value=m.bits_per_value if details == "bits_per_value" else None,
-        bits_per_offset=m.bits_per_offset if details == "bits_per_offset" else None,
-        num_items=m.num_items,
+        structure=dense(message.layers),
+        value=decode_message(message.value_compression),
+        bits_rep=message.bits_rep,
+        bits_def=message.bits_def,
+        bits_per_value=message.bits_per_value if details == "bits_per_value" else None,
+        bits_per_offset=message.bits_per_offset if details == "bits_per_offset" else None,
+        num_items=message.num_items,
     )
 
 
-def _constant(m: pb.ConstantLayout) -> Constant:
+def _constant(message: pb.ConstantLayout) -> Constant:
     return Constant(
-        structure=dense(m.layers),
-        value=m.inline_value if m.HasField("inline_value") else None,
-        repetition=_optional(m, "rep_compression"),
-        definition=_optional(m, "def_compression"),
-        num_rep=m.num_rep_values,
-        num_def=m.num_def_values,
+        structure=dense(message.layers),
+        value=message.inline_value if message.HasField("inline_value") else None,
+        repetition=_optional(message, "rep_compression"),
+        definition=_optional(message, "def_compression"),
+        num_rep=message.num_rep_values,
+        num_def=message.num_def_values,
     )
 
 
@@ -306,31 +306,31 @@ def _planar_layout(encoding: bytes) -> Layout:
     raise UnsupportedFeatureError("unknown value plane")
 
 
-def _chunked(m: pb23.Chunked, structure: Structure) -> MiniBlock:
+def _chunked(message: pb23.Chunked, structure: Structure) -> MiniBlock:
     return MiniBlock(
         structure=structure,
-        value=decode_message(m.value),
-        repetition=_optional(m.levels, "repetition"),
-        definition=_optional(m.levels, "definition"),
-        dictionary=_optional(m, "dictionary"),
-        num_dictionary_items=m.num_dictionary_items,
-        num_buffers=m.num_buffers,
-        num_items=None if isinstance(structure, Sparse) else m.num_items,
-        repetition_index_depth=m.levels.repetition_index_depth,
+        value=decode_message(message.value),
+        repetition=_optional(message.levels, "repetition"),
+        definition=_optional(message.levels, "definition"),
+        dictionary=_optional(message, "dictionary"),
+        num_dictionary_items=message.num_dictionary_items,
+        num_buffers=message.num_buffers,
+        num_items=None if isinstance(structure, Sparse) else message.num_items,
+        repetition_index_depth=message.levels.repetition_index_depth,
         large=True,
     )
 
 
-def _zipped(m: pb23.Zipped, structure: Structure) -> FullZip:
-    width = m.WhichOneof("width")
+def _zipped(message: pb23.Zipped, structure: Structure) -> FullZip:
+    width = message.WhichOneof("width")
     return FullZip(
         structure=structure,
-        value=decode_message(m.value),
-        bits_rep=m.levels.bits_repetition,
-        bits_def=m.levels.bits_definition,
-        bits_per_value=m.bits_per_value if width == "bits_per_value" else None,
-        bits_per_offset=m.bits_per_offset if width == "bits_per_offset" else None,
-        num_items=m.num_items,
+        value=decode_message(message.value),
+        bits_rep=message.levels.bits_repetition,
+        bits_def=message.levels.bits_definition,
+        bits_per_value=message.bits_per_value if width == "bits_per_value" else None,
+        bits_per_offset=message.bits_per_offset if width == "bits_per_offset" else None,
+        num_items=message.num_items,
     )
 
 

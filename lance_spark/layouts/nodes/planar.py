@@ -25,31 +25,31 @@ def _of(layers: object, values: pb23.ValuePlane) -> pb23.PlanarLayout:
     return pb23.PlanarLayout(structure=pb23.StructuralPlane(dense=dense), values=values)
 
 
-def _chunked(m: pb.MiniBlockLayout) -> pb23.Chunked:
+def _chunked(message: pb.MiniBlockLayout) -> pb23.Chunked:
     chunked = pb23.Chunked(
-        value=m.value_compression,
-        levels=pb23.ChunkedLevels(repetition_index_depth=m.repetition_index_depth),
-        num_dictionary_items=m.num_dictionary_items,
-        num_buffers=m.num_buffers,
-        num_items=m.num_items,
+        value=message.value_compression,
+        levels=pb23.ChunkedLevels(repetition_index_depth=message.repetition_index_depth),
+        num_dictionary_items=message.num_dictionary_items,
+        num_buffers=message.num_buffers,
+        num_items=message.num_items,
     )
-    if m.HasField("rep_compression"):
-        chunked.levels.repetition.CopyFrom(m.rep_compression)
-    if m.HasField("def_compression"):
-        chunked.levels.definition.CopyFrom(m.def_compression)
-    if m.HasField("dictionary"):
-        chunked.dictionary.CopyFrom(m.dictionary)
+    if message.HasField("rep_compression"):
+        chunked.levels.repetition.CopyFrom(message.rep_compression)
+    if message.HasField("def_compression"):
+        chunked.levels.definition.CopyFrom(message.def_compression)
+    if message.HasField("dictionary"):
+        chunked.dictionary.CopyFrom(message.dictionary)
     return chunked
 
 
-def _zipped(m: pb.FullZipLayout) -> pb23.Zipped:
+def _zipped(message: pb.FullZipLayout) -> pb23.Zipped:
     zipped = pb23.Zipped(
-        value=m.value_compression,
-        levels=pb23.ZippedLevels(bits_repetition=m.bits_rep, bits_definition=m.bits_def),
-        num_items=m.num_items,
-        num_visible_items=m.num_visible_items,
+        value=message.value_compression,
+        levels=pb23.ZippedLevels(bits_repetition=message.bits_rep, bits_definition=message.bits_def),
+        num_items=message.num_items,
+        num_visible_items=message.num_visible_items,
     )
-    width = m.WhichOneof("details")
+    width = message.WhichOneof("details")
     assert width is not None
-    setattr(zipped, width, getattr(m, width))
+    setattr(zipped, width, getattr(message, width))
     return zipped

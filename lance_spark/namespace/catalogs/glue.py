@@ -135,9 +135,8 @@ class Glue:
         catalog = dict(self.options).get("catalog_id")
         what = f"{self.title}: {operation} of {shown(names)}"
         with _errors(what, missing, exists):
-            answer: Mapping[str, Any] = getattr(_client(os.getpid(), self.options), operation)(
-                **request, **({"CatalogId": catalog} if catalog else {})
-            )
+            call = getattr(_client(os.getpid(), self.options), operation)
+            answer: Mapping[str, Any] = call(**request, CatalogId=catalog) if catalog else call(**request)
             return answer
 
 

@@ -30,7 +30,7 @@ class Addresses:
 
     @classmethod
     def of(cls, version: PartitionedVersion) -> Addresses:
-        """Those of a version."""
+        """The addresses of a version."""
         return cls(version.leaves.num_rows)
 
     @property

@@ -111,10 +111,8 @@ class ChangePart:
     @property
     def fragments(self) -> list[Fragment]:
         """The new fragments."""
-        return [
-            *(f for leaf in self.leaves for f in leaf.part.moved),
-            *(f for p in self.partitions for f in p.fragments),
-        ]
+        moved = [f for leaf in self.leaves for f in leaf.part.moved]
+        return moved + [f for p in self.partitions for f in p.fragments]
 
     @property
     def num_deleted(self) -> int:

@@ -28,7 +28,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, ManifestTable, change
 from lance_spark.namespace.partitioned import leaf_commit
 from lance_spark.namespace.partitioned.changes import ChangedLeaf, ChangePart, ChangeTarget, in_namespace
-from lance_spark.namespace.partitioned.destinations import Places
+from lance_spark.namespace.partitioned.destinations import Key, Places
 from lance_spark.namespace.partitioned.leaf_commit import LeafChange
 from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, matched, open_leaf
 from lance_spark.namespace.partitioned.pruning import may_match
@@ -228,8 +228,7 @@ class _Commit:
             before = Places(self.target.open(), places.spec, self.target.job)
             found = []
             for partition in self.partitions:
-                now, then = ([(leaf.location, leaf.pin) for leaf in p.leaves.get(partition.key, [])] for p in (places, before))
-                if now != then:
+                if _pinned(places, partition.key) != _pinned(before, partition.key):
                     what = f"the partition {partition.key} has changed since the write began; run the write again"
                     raise CommitConflictError(f"{version}: {what}", retryable=True)
                 found += places.leaves.get(partition.key, [])
@@ -333,10 +332,16 @@ def _rows_of(rows: pa.Table, places: Places, spec: PartitionSpec, partition: Wri
     for f in rows.schema:
         if f.name in level_of:
             value, null = partition.values.column(f.name).cast(f.type), pa.nulls(1, f.type)
-            columns.append(pa.concat_arrays([value if int(str(row["level"])) >= level_of[f.name] else null for row in found]))
+            has_value = [int(str(row["level"])) >= level_of[f.name] for row in found]
+            columns.append(pa.concat_arrays([value if has else null for has in has_value]))
         else:
             columns.append(pa.array([row.get(f.name) for row in found], f.type))
     return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _pinned(places: Places, key: Key) -> list[tuple[str, Pin]]:
+    """The tables of a partition, with their versions."""
+    return [(leaf.location, leaf.pin) for leaf in places.leaves.get(key, [])]
 
 
 def _without(rows: pa.Table, version: PartitionedVersion, gone: Sequence[Leaf]) -> pa.Table:
@@ -345,7 +350,10 @@ def _without(rows: pa.Table, version: PartitionedVersion, gone: Sequence[Leaf]) 
     roots = {spec.namespace for spec in version.specs.values()}
     pairs = list(zip(rows["object_id"].to_pylist(), rows["object_type"].to_pylist(), strict=True))
     needed = {prefix for i, t in pairs if t == TABLE and i not in ids for prefix in _above(i)}
-    kept = [i not in ids and (t != NAMESPACE or i in needed or "$" not in i or i.partition("$")[0] not in roots) for i, t in pairs]
+    kept = []
+    for i, t in pairs:
+        is_of_partitions = t == NAMESPACE and "$" in i and i.partition("$")[0] in roots
+        kept.append(i not in ids and (i in needed or not is_of_partitions))
     return rows.filter(pa.array(kept, pa.bool_()))
 
 

@@ -67,12 +67,12 @@ def test_of(node: Expression) -> Test | None:
     compared = _compared(node)
     if compared is None:
         return None
-    name, op, value, _ = compared
-    if op == "<=>" and value is None:
-        return Equal(name, (), null=True)
-    if op in ("=", "<=>"):
-        return Equal(name, () if value is None else (value,))
-    return NotNull(name)
+    value = compared.value
+    if compared.op == "<=>" and value is None:
+        return Equal(compared.name, (), null=True)
+    if compared.op in ("=", "<=>"):
+        return Equal(compared.name, () if value is None else (value,))
+    return NotNull(compared.name)
 
 
 def bounds_of(conditions: Sequence[Expression]) -> list[Bounds]:
@@ -80,25 +80,35 @@ def bounds_of(conditions: Sequence[Expression]) -> list[Bounds]:
     found: dict[str, Bounds] = {}
     flat = [c for condition in conditions for c in (condition.operands if isinstance(condition, And) else (condition,))]
     for compared in map(_compared, flat):
-        if compared is None or compared[1] not in ("<", "<=", ">", ">=") or compared[2] is None:
+        if compared is None or compared.op not in ("<", "<=", ">", ">=") or compared.value is None:
             continue
-        name, op, value, family = compared
+        name, value = compared.name, compared.value
         so_far = found.get(name, Bounds(name))
-        if op in ("<", "<="):
-            high = _before(value, family) if op == "<" else value
+        if compared.op in ("<", "<="):
+            high = _before(value, compared.family) if compared.op == "<" else value
             found[name] = replace(so_far, high=high if so_far.high is None else min(so_far.high, high))
         else:
             found[name] = replace(so_far, low=value if so_far.low is None else max(so_far.low, value))
     return list(found.values())
 
 
-def _compared(node: Expression) -> tuple[str, str, Any, str] | None:
-    """The column, operator, constant and type family of a comparison of a column with a constant."""
+@dataclass(frozen=True)
+class _Compared:
+    """A comparison of a column with a constant: `family` is the kind of the column's type."""
+
+    name: str
+    op: str
+    value: Any
+    family: str
+
+
+def _compared(node: Expression) -> _Compared | None:
+    """The comparison of a column with a constant that an expression is; None if it is none."""
     match node:
         case Compare(op, Column((name,), t), Literal(value, _)) if op in MIRRORED:
-            return name, op, value, kind(t)
+            return _Compared(name, op, value, kind(t))
         case Compare(op, Literal(value, _), Column((name,), t)) if op in MIRRORED:
-            return name, MIRRORED[op], value, kind(t)
+            return _Compared(name, MIRRORED[op], value, kind(t))
     return None
 
 

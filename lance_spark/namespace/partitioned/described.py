@@ -41,9 +41,7 @@ def _spec(version: PartitionedVersion, spec: PartitionSpec) -> str:
     names = {(f.metadata or {}).get(FIELD_ID, b"").decode(): f.name for f in version.schema}
     rules = []
     for f in spec.fields:
-        columns, rule = (
-            ", ".join(names.get(i, f"dropped column {i}") for i in f.source_ids),
-            str(f.transform or f.expression),
-        )
+        columns = ", ".join(names.get(i, f"dropped column {i}") for i in f.source_ids)
+        rule = str(f.transform or f.expression)
         rules.append(columns if rule == "identity" else f"{rule} of {columns}")
     return ", ".join(rules) or "no fields"

@@ -115,7 +115,10 @@ class Places:
         for level in range(1, len(key) + 1):
             known = self.names.get(key[:level])
             at_home = known is not None and known.rpartition("$")[0] == path[-1]
-            path.append(known if known is not None and at_home else f"{path[-1]}${self._name(key[:level])}")
+            if known is not None and at_home:
+                path.append(known)
+            else:
+                path.append(f"{path[-1]}${self._name(key[:level])}")
         return path
 
     def _hash(self, what: str, key: Key) -> str:

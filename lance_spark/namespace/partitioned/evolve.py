@@ -202,9 +202,9 @@ def _column(schema: pa.Schema, name: str) -> tuple[int, pa.Field]:
     return found[0], f
 
 
-def _check_no_source(now: PartitionedVersion, f: pa.Field, what: str) -> None:
-    if any(f.metadata[FIELD_ID].decode() in field.source_ids for spec in now.specs.values() for field in spec.fields):
-        raise SchemaMismatchError(f"column {f.name!r} is the source of a partition field and cannot {what}")
+def _check_no_source(now: PartitionedVersion, removed: pa.Field, what: str) -> None:
+    if any(removed.metadata[FIELD_ID].decode() in field.source_ids for spec in now.specs.values() for field in spec.fields):
+        raise SchemaMismatchError(f"column {removed.name!r} is the source of a partition field and cannot {what}")
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -234,5 +234,7 @@ def _check_names(schema: pa.Schema) -> None:
 
 def _numbered(schema: pa.Schema, first: int) -> pa.Schema:
     """Give the columns ids, starting at `first`, in their metadata."""
-    fields = [f.with_metadata({**(f.metadata or {}), FIELD_ID: str(first + i).encode()}) for i, f in enumerate(schema)]
+    fields = []
+    for i, f in enumerate(schema, first):
+        fields.append(f.with_metadata({**(f.metadata or {}), FIELD_ID: str(i).encode()}))
     return pa.schema(fields)

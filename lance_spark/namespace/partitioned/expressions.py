@@ -78,7 +78,9 @@ def transform_of(expression: str) -> Transform | CustomExpression:
             return Transform(kind)
     for kind, start, end in _PATTERNS:
         number = text.removeprefix(start).removesuffix(end)
-        if text.startswith(start) and text.endswith(end) and number.isascii() and number.isdigit() and 0 < int(number[:11]) < 2**31:
+        is_call = text.startswith(start) and text.endswith(end)
+        is_number = number.isascii() and number.isdigit()
+        if is_call and is_number and 0 < int(number[:11]) < 2**31:
             return Transform(kind, int(number), XXHASH64 if "(hash(" in start else MURMUR3)
     return CustomExpression(expression)
 

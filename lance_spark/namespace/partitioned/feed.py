@@ -131,7 +131,8 @@ class PartitionedChanges(ArrowStream):
 
 def _of_version(changes: PartitionedChanges, before: PartitionedVersion | None, after: PartitionedVersion) -> Iterator[pa.RecordBatch]:
     """The changes from one version to the next one."""
-    old, new = ({} if v is None else {leaf.location: leaf for leaf in leaves_of(v, v.leaves)} for v in (before, after))
+    old = {} if before is None else _by_location(before)
+    new = _by_location(after)
     for location in [*old, *(location for location in new if location not in old)]:
         was, is_now = old.get(location), new.get(location)
         if was is not None and is_now is not None and was.pin == is_now.pin:
@@ -139,7 +140,10 @@ def _of_version(changes: PartitionedChanges, before: PartitionedVersion | None, 
             continue
         leaf = is_now or was
         assert leaf is not None, "the table is in one of the versions"
-        tables = [None if v is None or own is None else _opened(v, own) for v, own in ((before, was), (after, is_now))]
+        tables = [
+            None if before is None or was is None else _opened(before, was),
+            None if is_now is None else _opened(after, is_now),
+        ]
         table = tables[1] or tables[0]
         if table is None:
             continue
@@ -168,26 +172,32 @@ def _opened(version: PartitionedVersion, leaf: Leaf) -> Snapshot | None:
     return open_leaf(version, leaf)
 
 
+def _by_location(version: PartitionedVersion) -> dict[str, Leaf]:
+    return {leaf.location: leaf for leaf in leaves_of(version, version.leaves)}
+
+
 def _check_pinned(version: PartitionedVersion, leaf: Leaf) -> None:
     if leaf.pin == Pin():
         what = "names no version of the table, so that nothing tells which rows have changed; read the changes of the table"
         raise UnsupportedFeatureError(f"{version}: {leaf.location}: the namespace {what}")
 
 
-def _cast(values: pa.Array, f: Field, t: pa.DataType, table: Snapshot) -> pa.Array:
+def _cast(values: pa.Array, field: Field, wanted: pa.DataType, table: Snapshot) -> pa.Array:
     try:
-        return values.cast(t)
+        return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise SchemaMismatchError(f"{table}: the column {f.name!r} is {values.type} in the table and {t} in the namespace: {e}") from e
+        raise SchemaMismatchError(
+            f"{table}: the column {field.name!r} is {values.type} in the table and {wanted} in the namespace: {e}"
+        ) from e
 
 
-def _missing(leaf: Leaf, f: Field, t: pa.DataType, count: int) -> pa.Array:
+def _missing(leaf: Leaf, field: Field, wanted: pa.DataType, count: int) -> pa.Array:
     """A column that a table lacks: the partition's value, or nulls."""
-    field_id = f.metadata.get(FIELD_ID, b"").decode()
+    field_id = field.metadata.get(FIELD_ID, b"").decode()
     for own in leaf.spec.fields:
         if own.source_id == field_id and own.transform is not None and own.transform.kind == "identity":
-            return pa.repeat(leaf.values[own.column].cast(t)[0], count)
-    return pa.nulls(count, t)
+            return pa.repeat(leaf.values[own.column].cast(wanted)[0], count)
+    return pa.nulls(count, wanted)
 
 
 def changes(

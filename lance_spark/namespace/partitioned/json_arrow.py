@@ -117,8 +117,10 @@ def type_from_json(value: Any) -> pa.DataType:
         return pa.list_(fields[0]) if name == "list" else pa.large_list(fields[0])
     if len(fields) == 1 and name == "fixed_size_list":
         return pa.list_(fields[0], int(value["length"]))
-    if len(fields) == 1 and name == "map" and pa.types.is_struct(fields[0].type) and fields[0].type.num_fields == 2:
-        return pa.map_(fields[0].type.field(0).with_nullable(False), fields[0].type.field(1))
+    if len(fields) == 1 and name == "map":
+        entries = fields[0].type
+        if pa.types.is_struct(entries) and entries.num_fields == 2:
+            return pa.map_(entries.field(0).with_nullable(False), entries.field(1))
     raise ValueError(f"unknown type {str(name)[:100]!r}")
 
 
@@ -126,11 +128,12 @@ def _decimal(name: str, precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if name == "decimal128" else pa.decimal256(precision, scale)
 
 
-def _field_to_json(f: pa.Field) -> dict[str, Any]:
-    t, metadata = f.type, {k.decode(): v.decode() for k, v in (f.metadata or {}).items()}
+def _field_to_json(field: pa.Field) -> dict[str, Any]:
+    t = field.type
+    metadata = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
     if isinstance(t, pa.BaseExtensionType):
-        raise UnsupportedFeatureError(f"column {f.name!r}: give the storage type with the extension's name in the field metadata")
-    out: dict[str, Any] = {"name": f.name, "nullable": f.nullable, "type": type_to_json(t, f.name)}
+        raise UnsupportedFeatureError(f"column {field.name!r}: give the storage type with the extension's name in the field metadata")
+    out: dict[str, Any] = {"name": field.name, "nullable": field.nullable, "type": type_to_json(t, field.name)}
     return {**out, "metadata": metadata} if metadata else out
 
 

@@ -80,8 +80,10 @@ class LeafChange:
 
         Raises CommitConflictError if others have changed the same rows, or the columns, since `read`.
         """
-        count = len(self.read.manifest.schema.fields)
-        if base.manifest.schema.fields[: len(base.manifest.schema.fields) if self.schema else count] != self.read.manifest.schema.fields:
+        known, now = self.read.manifest.schema.fields, base.manifest.schema.fields
+        count = len(known)
+        # New columns of others do not matter, unless the change adds columns itself.
+        if (now if self.schema else now[:count]) != known:
             raise CommitConflictError(f"{base}: the columns of the table have changed; run the operation again", retryable=True)
         delta = replace(self.delta, inserted=tuple(inserted))
         own = Transaction(self.read.version, operation_of(delta, NO_INTENT, self.updated, self.removed, self.assigned))

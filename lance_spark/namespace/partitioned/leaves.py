@@ -52,21 +52,21 @@ def leaves_of(version: PartitionedVersion, rows: pa.Table) -> list[Leaf]:
     """The leaves of some rows of `version.leaves`. Raises CorruptFileError for a row with an invalid version."""
     ids, specs = rows["object_id"].to_pylist(), rows["spec"].to_pylist()
     locations = column_or_nulls(rows, "location", pa.string()).to_pylist()
-    pins = [
-        column_or_nulls(rows, name, t).to_pylist()
-        for name, t in ((READ_VERSION, pa.int64()), (READ_BRANCH, pa.string()), (READ_TAG, pa.string()))
-    ]
+    types = {READ_VERSION: pa.int64(), READ_BRANCH: pa.string(), READ_TAG: pa.string()}
+    pins = [column_or_nulls(rows, name, t).to_pylist() for name, t in types.items()]
     values = {f.column: column_or_nulls(rows, f.column, f.type) for spec in version.specs.values() for f in spec.fields}
     leaves = []
     for i, (object_id, location, number, *pinned) in enumerate(zip(ids, locations, specs, *pins, strict=True)):
         pin, spec = Pin(*pinned), version.specs[number]
-        if (pin.tag is not None and (pin.version, pin.branch) != (None, None)) or (pin.branch is not None and pin.version is None):
+        has_both = pin.tag is not None and (pin.version, pin.branch) != (None, None)
+        if has_both or (pin.branch is not None and pin.version is None):
             raise CorruptFileError(f"{version}: the row of {object_id!r} names {pin}; expected a version, a branch and a version, or a tag")
         if (pin.branch is not None and not is_branch_name(pin.branch)) or (pin.tag is not None and not is_tag_name(pin.tag)):
             raise CorruptFileError(f"{version}: the row of {object_id!r} names {pin}, which is no valid name of a branch or tag")
         if location is None:
             raise CorruptFileError(f"{version}: the table {object_id!r} has no location")
-        leaves.append(Leaf(object_id, location, pin, spec, {f.column: values[f.column].slice(i, 1) for f in spec.fields}))
+        own = {f.column: values[f.column].slice(i, 1) for f in spec.fields}
+        leaves.append(Leaf(object_id, location, pin, spec, own))
     return leaves
 
 
@@ -110,9 +110,10 @@ def view_of(version: PartitionedVersion, shape: Schema, leaf: Leaf, snapshot: Sn
     """The view of a table's version; `shape` is the namespace's schema."""
     free = iter(range(_FREE_ID, 0, -1))
     found = matched(shape, snapshot.manifest.schema)
-    identities = {
-        f.source_id: f.column for f in leaf.spec.fields if f.transform is not None and f.transform.kind == "identity" and f.source_id
-    }
+    identities = {}
+    for rule in leaf.spec.fields:
+        if rule.transform is not None and rule.transform.kind == "identity" and rule.source_id:
+            identities[rule.source_id] = rule.column
     fields: list[Field] = []
     constants: dict[str, pa.Scalar] = {}
     casts: set[str] = set()
@@ -145,7 +146,8 @@ def matched(shape: Schema, table: Schema) -> dict[str, Field]:
         if own_id in by_id:
             found[own.name] = by_id[own_id]
             continue
-        named = [f for f in table.fields if f.name.lower() == own.name.lower() and (own_id is None or FIELD_ID not in f.metadata)]
+        without_id = [f for f in table.fields if own_id is None or FIELD_ID not in f.metadata]
+        named = [f for f in without_id if f.name.lower() == own.name.lower()]
         for f in sorted(named, key=lambda f: f.name == own.name):
             found[own.name] = f
     return found
@@ -180,5 +182,5 @@ def _renamed(own: Field, there: Field, free: Iterable[int]) -> Field | None:
     return replace(there, name=own.name, nullable=own.nullable, children=tuple(children))
 
 
-def _arrow_type(f: Field) -> pa.DataType:
-    return Schema((f,)).to_arrow().field(0).type
+def _arrow_type(field: Field) -> pa.DataType:
+    return Schema((field,)).to_arrow().field(0).type

@@ -16,7 +16,9 @@ _MINUTES = {"s": 60, "ms": 60_000, "us": 60_000_000, "ns": 60_000_000_000}
 
 def has_fixed_offset(t: pa.DataType) -> bool:
     """Whether local time never goes back for values of the type: dates, and timestamps without a zone or with a constant offset."""
-    return not pa.types.is_timestamp(t) or t.tz is None or t.tz in _UTC or _OFFSET.fullmatch(t.tz) is not None
+    if not pa.types.is_timestamp(t) or t.tz is None:
+        return True
+    return t.tz in _UTC or _OFFSET.fullmatch(t.tz) is not None
 
 
 def local(array: pa.Array) -> Any:
@@ -29,7 +31,8 @@ def local(array: pa.Array) -> Any:
     shift = 0
     if t.tz is not None and t.tz not in _UTC:
         if match := _OFFSET.fullmatch(t.tz):
-            shift = (int(match[2]) * 60 + int(match[3])) * (1 if match[1] == "+" else -1) * _MINUTES[t.unit]
+            sign, minutes = 1 if match[1] == "+" else -1, int(match[2]) * 60 + int(match[3])
+            shift = sign * minutes * _MINUTES[t.unit]
         else:
             array = pc.local_timestamp(array)
     return (array.view(pa.int64()).fill_null(0).to_numpy() + shift).view(f"M8[{t.unit}]")

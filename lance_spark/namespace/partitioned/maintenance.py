@@ -101,7 +101,9 @@ class PartitionedReport:
         problems = len(self.problems) + sum(len(report.problems) for report in self.tables)
         found = f"{counted(len(self.tables), 'table')}, {counted(problems, 'problem')}, {len(self.ahead)} ahead"
         head = f"{one_line(self.uri)}, version {self.version}: {found}, {counted(len(self.orphans), 'orphan')}"
-        lines = [f"problem: {p}" for p in self.problems] + [f"ahead: {a}" for a in self.ahead] + [f"orphan: {o}" for o in self.orphans]
+        lines = [f"problem: {p}" for p in self.problems]
+        lines += [f"ahead: {a}" for a in self.ahead]
+        lines += [f"orphan: {o}" for o in self.orphans]
         return "\n".join([head, *map(one_line, lines), *(str(report) for report in self.tables if not report.ok)])
 
 
@@ -141,14 +143,16 @@ def compact(
         now = parsed(table)
         leaves = leaves_of(now, now.leaves) if now is not None else []
         published.clear()
-        published.update(leaf.location for leaf in leaves if leaf.location in made and made[leaf.location][0] == leaf.pin)
+        own = [leaf for leaf in leaves if leaf.location in made]
+        published.update(leaf.location for leaf in own if made[leaf.location][0] == leaf.pin)
         pins = [made[location][1].version if location in published else None for location in table.rows["location"].to_pylist()]
         at = table.rows.schema.get_field_index(READ_VERSION)
         if not published or at < 0:
             return None
         old = table.rows[READ_VERSION].to_pylist()
         new = [o if n is None else n for o, n in zip(old, pins, strict=True)]
-        return table.rows.set_column(at, table.rows.schema.field(at), pa.array(new, table.rows.schema.field(at).type))
+        field = table.rows.schema.field(at)
+        return table.rows.set_column(at, field, pa.array(new, field.type))
 
     named = {location for location, (pin, _) in made.items() if pin != Pin()}
     if named:

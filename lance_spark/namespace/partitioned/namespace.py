@@ -66,8 +66,11 @@ class PartitionedScan(ArrowStream):
         """The rows, table by table."""
         # Rows without columns are read as one column, that of the predicate if there is one.
         counting = not self.plan.fields(self.version.shape).fields
-        there = (*(self.plan.predicate.columns if self.plan.predicate else ()), quoted([self.version.shape.manifest.schema.fields[0].name]))
-        plan = replace(self.plan, columns=there[:1]) if counting else self.plan
+        plan = self.plan
+        if counting:
+            first = self.version.shape.manifest.schema.fields[0]
+            there = (*(plan.predicate.columns if plan.predicate else ()), quoted([first.name]))
+            plan = replace(plan, columns=there[:1])
         for task in plan_partitioned(self.version, plan):
             for batch in task.read():
                 yield batch.select([]) if counting else batch

@@ -46,10 +46,11 @@ class _Pruning:
             if source is not None and prunes and field.column in rows.schema.names:
                 self._fields.append((source.name, source.type, field))
                 self._values[field.column] = rows[field.column].combine_chunks()
-        identities = [
-            (name, f.column) for name, t, f in self._fields if f.transform and f.transform.kind == "identity" and kind(t) != "float"
-        ]
-        self._identities = pa.record_batch({name: self._values[column] for name, column in identities}) if identities else None
+        identities = {}
+        for name, t, rule in self._fields:
+            if rule.transform and rule.transform.kind == "identity" and kind(t) != "float":
+                identities[name] = self._values[rule.column]
+        self._identities = pa.record_batch(identities) if identities else None
 
     def mask(self, node: Expression) -> np.ndarray:
         """For each partition: whether `node` can be true for a row."""
@@ -99,8 +100,9 @@ class _Pruning:
             if transform.kind != "truncate" or not is_text(values.type):
                 return _true(values.is_valid())
             start = test.prefix[: transform.parameter]
-            found = pc.equal(values, pa.scalar(start, values.type)) if len(start) == transform.parameter else pc.starts_with(values, start)
-            return _true(found)
+            if len(start) == transform.parameter:
+                return _true(pc.equal(values, pa.scalar(start, values.type)))
+            return _true(pc.starts_with(values, start))
         return self._equal(test, source, field)
 
     def _equal(self, test: Equal, source: pa.DataType, field: PartitionField) -> np.ndarray:

@@ -32,7 +32,8 @@ def between(values: pa.Array, transform: Transform, source: pa.DataType, bounds:
         if transform.kind in _STEPS:
             wanted = _listed(transform.kind, source, bounds)
             return mask if wanted is None else pc.and_(mask, pc.is_in(values, value_set=wanted))
-        low, high = (_extreme(transform, source, value, lowest) for value, lowest in ((bounds.low, True), (bounds.high, False)))
+        low = _extreme(transform, source, bounds.low, True)
+        high = _extreme(transform, source, bounds.high, False)
         if low is not None:
             mask = pc.and_(mask, pc.greater_equal(values, low.cast(values.type)))
         if high is not None:
@@ -76,7 +77,10 @@ def _micros(source: pa.DataType, bound: object) -> int:
     """A date or time in microseconds since 1970."""
     zone = "UTC" if pa.types.is_timestamp(source) and source.tz else None
     dates = pa.types.is_date(source)
-    first = pa.array([bound], pa.date32()).cast(pa.timestamp("us")) if dates else pa.array([bound], pa.timestamp("us", zone))
+    if dates:
+        first = pa.array([bound], pa.date32()).cast(pa.timestamp("us"))
+    else:
+        first = pa.array([bound], pa.timestamp("us", zone))
     return int(first.cast(pa.int64())[0].as_py())
 
 

@@ -61,9 +61,8 @@ def pinned(version: PartitionedVersion) -> PartitionedVersion:
             return None
         rows = with_columns(table.rows, list(PIN_COLUMNS))
         at = rows.schema.get_field_index(READ_VERSION)
-        versions = [
-            latest.get(location, old) for location, old in zip(rows["location"].to_pylist(), rows[READ_VERSION].to_pylist(), strict=True)
-        ]
+        pairs = zip(rows["location"].to_pylist(), rows[READ_VERSION].to_pylist(), strict=True)
+        versions = [latest.get(location, old) for location, old in pairs]
         return rows.set_column(at, rows.schema.field(at), pa.array(versions, rows.schema.field(at).type))
 
     change(version.root, edit)

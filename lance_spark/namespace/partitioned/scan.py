@@ -32,7 +32,7 @@ from lance_spark.table.scan.task import ScanTask, counted
 
 _ADDRESS = "_rowaddr"
 _FIRST_LEAVES = 32
-"""With a limit and no predicate, this many tables are opened at a time until there are enough rows."""
+"""The tables that are opened at a time until there are enough rows, with a limit and no predicate."""
 
 
 @dataclass(frozen=True)
@@ -107,21 +107,21 @@ class PartitionedTask:
 
     @property
     def tables(self) -> tuple[int, int]:
-        """As `ScanTask.tables`."""
+        """The tables that are read, and all that there are, like `ScanTask.tables`."""
         return (self.kept, self.total)
 
     @property
     def indexes(self) -> str:
-        """As `ScanTask.indexes`; those of tables are not named."""
+        """No names, in contrast to `ScanTask.indexes`: those of tables are not known here."""
         return ""
 
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
-        """As `ScanTask.read`: with rows with their number, one for each table. The rows of `cost` are those of the tables."""
+        """Read like `ScanTask.read`: with rows with their number, one for each table. The rows of `cost` are those of the tables."""
         cost = Cost() if cost is None else cost
         yield from window((batch for leaf in self.leaves for batch in _read(leaf, cost)), self.offset, self.limit)
 
     def row_counts(self, cost: Cost) -> Iterator[int]:
-        """As `ScanTask.row_counts`."""
+        """The numbers of rows, like `ScanTask.row_counts`."""
         if self.limit is None and not self.offset and all(leaf.finish is None for leaf in self.leaves):
             for leaf in self.leaves:
                 yield from leaf.task.row_counts(cost)
@@ -139,7 +139,8 @@ def _readdressed(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
     at = batch.schema.get_field_index(_ADDRESS)
     if at < 0:
         return batch
-    return batch.set_column(at, batch.schema.field(at), pc.add(batch.column(at), pa.scalar(first, pa.uint64())))
+    addresses = pc.add(batch.column(at), pa.scalar(first, pa.uint64()))
+    return batch.set_column(at, batch.schema.field(at), addresses)
 
 
 def _read_table(leaf: LeafTask, cost: Cost) -> Iterator[pa.RecordBatch]:
@@ -209,7 +210,8 @@ def check_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
             f"{version.root.uri} is a partitioned namespace: row ids and versions belong to single tables and repeat, and conditions "
             "cannot use addresses; open the table of a partition for them"
         )
-    if plan.predicate is not None and {ROW_ADDRESS} & {f.id for f in plan.known(version.shape).select(plan.predicate.columns).fields}:
+    tested = () if plan.predicate is None else plan.known(version.shape).select(plan.predicate.columns).fields
+    if any(f.id == ROW_ADDRESS for f in tested):
         raise UnsupportedFeatureError(
             f"{version.root.uri} is a partitioned namespace: conditions cannot use addresses; open the table of a partition for them"
         )
@@ -284,8 +286,9 @@ def _groups(views: Sequence[LeafView], parts: Sequence[Parts], plan: ScanPlan, c
         group = {}
         for table in np.unique(which[first:last]).tolist():
             own = np.arange(first, last)[which[first:last] == table]
-            places = pieces.places[own] - (ends[table] - len(numbered[tables[table]]))
-            group[tables[table]] = numbered[tables[table]].chosen(places, pieces.starts[own], pieces.stops[own])
+            number = tables[table]
+            places = pieces.places[own] - (ends[table] - len(numbered[number]))
+            group[number] = numbered[number].chosen(places, pieces.starts[own], pieces.stops[own])
         groups.append(group)
     return groups
 
@@ -326,8 +329,12 @@ def _without(predicate: Predicate, names: set[str]) -> Predicate | None:
     """The conjuncts that use none of these columns."""
     root = predicate.root
     conditions = root.operands if isinstance(root, And) else (root,)
-    free = [c for c in conditions if not any(isinstance(n, Column) and n.path[0] in names for n in walk(c))]
-    return conjunction([Predicate(c, predicate.text) for c in free]) if free else None
+    free = []
+    for condition in conditions:
+        used = {node.path[0] for node in walk(condition) if isinstance(node, Column)}
+        if used.isdisjoint(names):
+            free.append(Predicate(condition, predicate.text))
+    return conjunction(free) if free else None
 
 
 def _least(a: int | None, b: int | None) -> int | None:

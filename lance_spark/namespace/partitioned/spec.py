@@ -142,23 +142,23 @@ def _transform(rule: Any) -> Transform | None:
     return Transform(kind, None if name is None else int(rule[name]))
 
 
-def _field_to_json(f: PartitionField) -> dict[str, Any]:
-    out: dict[str, Any] = {"field_id": f.field_id, "source_ids": [int(i) for i in f.source_ids]}
-    if f.expression is not None or not isinstance(f.transform, Transform):
-        out["expression"] = f.expression
+def _field_to_json(field: PartitionField) -> dict[str, Any]:
+    out: dict[str, Any] = {"field_id": field.field_id, "source_ids": [int(i) for i in field.source_ids]}
+    if field.expression is not None or not isinstance(field.transform, Transform):
+        out["expression"] = field.expression
     else:
-        name = PARAMETERS.get(f.transform.kind)
-        out["transform"] = {"type": f.transform.kind, **({} if name is None else {name: f.transform.parameter})}
-    return {**out, "result_type": type_to_json(f.type, f.column)}
+        name = PARAMETERS.get(field.transform.kind)
+        out["transform"] = {"type": field.transform.kind, **({} if name is None else {name: field.transform.parameter})}
+    return {**out, "result_type": type_to_json(field.type, field.column)}
 
 
-def _document_field_to_json(f: PartitionField) -> dict[str, Any]:
+def _document_field_to_json(field: PartitionField) -> dict[str, Any]:
     return {
-        "field_id": int(f.field_id),
-        "name": f.column,
-        "source_id": int(f.source_ids[0]),
-        "expression": f.expression,
-        "result_type": type_to_json(f.type, f.column),
+        "field_id": int(field.field_id),
+        "name": field.column,
+        "source_id": int(field.source_ids[0]),
+        "expression": field.expression,
+        "result_type": type_to_json(field.type, field.column),
     }
 
 

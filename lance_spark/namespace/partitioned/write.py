@@ -186,7 +186,8 @@ class PartitionWriter:
         for key in [*self._open, *(key for key in self._partitions if key not in self._open)]:
             self._write(key)
             self._close(key)
-        return [WrittenPartition(p.key, p.values, p.place, p.target, tuple(p.fragments)) for p in self._partitions.values() if p.fragments]
+        written = [p for p in self._partitions.values() if p.fragments]
+        return [WrittenPartition(p.key, p.values, p.place, p.target, tuple(p.fragments)) for p in written]
 
     def abort(self) -> None:
         """Delete all files. Best effort."""
@@ -292,11 +293,11 @@ def widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free
     """The table's schema with missing columns of the data, except columns that are constant in the partition."""
     found, wanted = matched(shape, table), {name.lower() for name in names}
     constant = {f.source_id for f in leaf.spec.fields if f.transform is not None and f.transform.kind == "identity"}
-    lacking = [
-        f
-        for f in shape.fields
-        if f.name not in found and f.name.lower() in wanted and f.metadata.get(FIELD_ID, b"").decode() not in constant
-    ]
+    lacking = []
+    for f in shape.fields:
+        is_constant = f.metadata.get(FIELD_ID, b"").decode() in constant
+        if f.name not in found and f.name.lower() in wanted and not is_constant:
+            lacking.append(f)
     if clash := [f.name for f in lacking if f.name.lower() in {there.name.lower() for there in table.fields}]:
         raise SchemaMismatchError(f"the table {leaf.location} has other columns with the names {', '.join(clash)}")
     if not lacking:
@@ -315,14 +316,14 @@ def as_leaf(rows: pa.RecordBatch, shape: Schema, table: Schema) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.to_arrow() for f in table.fields]))
 
 
-def as_field(values: pa.Array, f: Field) -> pa.Array:
+def as_field(values: pa.Array, field: Field) -> pa.Array:
     """The values in the type of a table's field. Raises SchemaMismatchError for a value that it cannot hold."""
-    if values.type == f.type:
+    if values.type == field.type:
         return values
     try:
-        return values.cast(f.type)
+        return values.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise SchemaMismatchError(f"column {f.name!r} is {f.type} in the table of this partition: {e}") from e
+        raise SchemaMismatchError(f"column {field.name!r} is {field.type} in the table of this partition: {e}") from e
 
 
 def discard_written(written: Iterable[WrittenPartition]) -> None:

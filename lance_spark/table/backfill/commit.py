@@ -92,7 +92,10 @@ class Commits:
         schema = latest.manifest.schema
         ids = {f.id for f in schema.walk()}
         now = latest.manifest.lazy_fragments.of_ids(self._waiting) if self.job.columns.are_in(schema) else {}
-        good = {i: file for i, (fragment, file, _) in self._waiting.items() if i in now and now[i].sources == fragment.sources}
+        good = {}
+        for i, (fragment, file, _) in self._waiting.items():
+            if i in now and now[i].sources == fragment.sources:
+                good[i] = file
         if not good:
             return lambda: (latest, {})
         updated = tuple(with_file(now[i], file.file, ids) for i, file in good.items())
@@ -115,5 +118,8 @@ class Commits:
         now = {i: with_file(fragment, files[i].file, known) for i, fragment in before.items()}
         self.committed |= now
         locations = self.snapshot.locations
-        trusted = [i for i, f in before.items() if not has_state(f, self.job.columns) or self.verified.of(f, locations) is not None]
+        trusted = []
+        for i, fragment in before.items():
+            if not has_state(fragment, self.job.columns) or self.verified.of(fragment, locations) is not None:
+                trusted.append(i)
         self.verified.note([(now[i], "") for i in trusted], locations)

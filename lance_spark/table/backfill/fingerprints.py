@@ -72,7 +72,8 @@ def _of_values(array: pa.Array) -> np.ndarray:
     if pa.types.is_boolean(t):
         return _hashes(array.cast(pa.uint8()))
     width = t.bit_width // 8
-    values = np.frombuffer(array.buffers()[1] or bytes(width * count), np.uint8)[array.offset * width : (array.offset + count) * width]
+    start, stop = array.offset * width, (array.offset + count) * width
+    values = np.frombuffer(array.buffers()[1] or bytes(width * count), np.uint8)[start:stop]
     if width in (1, 2, 4, 8):
         return np.ascontiguousarray(values).view(f"<u{width}").astype(np.uint64)
     return _of_slices(values, np.arange(count + 1, dtype=np.int64) * width)

@@ -57,7 +57,8 @@ class LanceFunction:
         if inspect.isroutine(self.function):
             return self.function
         owner = self.function if isinstance(self.function, type) else type(self.function)
-        found: Callable[..., Any] | None = next((vars(base)["__call__"] for base in owner.__mro__ if "__call__" in vars(base)), None)
+        methods = (vars(base)["__call__"] for base in owner.__mro__ if "__call__" in vars(base))
+        found: Callable[..., Any] | None = next(methods, None)
         if found is None:
             raise InvalidOptionError(f"the class {self.name} has no method __call__, which is to compute the values")
         return found
@@ -159,7 +160,8 @@ class Caller:
         """The value of each row, null if it failed, and the message of its error. Raises FunctionFailedError if errors are not noted."""
         parts = list(self._by_row(batch) if self.kind == "rows" else self._by_parts(batch))
         values = [values for values, _ in parts]
-        return values[0] if len(values) == 1 else pa.concat_arrays(values), [message for _, messages in parts for message in messages]
+        messages = [message for _, of_part in parts for message in of_part]
+        return values[0] if len(values) == 1 else pa.concat_arrays(values), messages
 
     def _by_row(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.Array, list[str | None]]]:
         columns = [column.to_pylist() for column in batch.columns]
@@ -200,10 +202,10 @@ class Caller:
             yield from self._by_parts(batch.slice(0, middle))
             yield from self._by_parts(batch.slice(middle))
 
-    def _failed(self, e: Exception) -> str:
-        message = _said(e)
+    def _failed(self, error: Exception) -> str:
+        message = _said(error)
         if self.on_error == "fail":
-            raise FunctionFailedError(f"the function {self.name} failed: {message}") from e
+            raise FunctionFailedError(f"the function {self.name} failed: {message}") from error
         return message[:_MESSAGE]
 
     def _called(self, batch: pa.RecordBatch) -> Any:
@@ -263,5 +265,5 @@ def _array(result: Any, field: Field) -> pa.Array:
     return pa.array(result, type=t, from_pandas=type(result).__module__.startswith("pandas"))
 
 
-def _said(e: Exception) -> str:
-    return str(e) if isinstance(e, LanceError) else f"{type(e).__name__}: {e}"
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, LanceError) else f"{type(error).__name__}: {error}"

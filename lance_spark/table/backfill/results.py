@@ -133,7 +133,10 @@ class Results:
         """The rows of all shares of a run; None if one of them is not finished."""
         if not {_done(run, number) for number in range(shares)} <= set(self.store.names(self.place)):
             return None
-        tables = [pa.ipc.open_file(self.store.read(f"{self.place}/{_done(run, number)}")).read_all() for number in range(shares)]
+        tables = []
+        for number in range(shares):
+            data = self.store.read(f"{self.place}/{_done(run, number)}")
+            tables.append(pa.ipc.open_file(data).read_all())
         whole = pa.concat_tables(tables)
         return Rows(whole.column(OFFSET).to_numpy(), whole.column(INPUTS).to_numpy().view(np.uint64))
 
@@ -192,7 +195,9 @@ def _rows(tables: Sequence[pa.Table]) -> Rows:
     both = pa.concat_tables(tables)
     offsets, inputs = both.column(OFFSET).to_numpy(), both.column(INPUTS).to_numpy().view(np.uint64)
     order = np.argsort(offsets, kind="stable")
-    kept = order[np.append(offsets[order][1:] != offsets[order][:-1], True)] if len(order) else order
+    ordered = offsets[order]
+    is_last = np.append(ordered[1:] != ordered[:-1], True)[: len(order)]
+    kept = order[is_last]
     return Rows(offsets[kept], inputs[kept])
 
 
@@ -227,7 +232,8 @@ class ResultWriter:
 
     def add(self, rows: Rows, values: pa.Array, errors: Iterable[str | None]) -> None:
         """Add results of rows that come after all others. This waits while too many are waiting."""
-        table = pa.table({OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64), VALUE: values, ERROR: pa.array(errors, pa.string())})
+        results = {OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64), VALUE: values}
+        table = pa.table({**results, ERROR: pa.array(errors, pa.string())})
         with self._changed:
             self._changed.wait_for(lambda: self._bytes < _FLUSH_BYTES or self._error is not None)
             self._raise()

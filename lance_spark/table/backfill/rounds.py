@@ -87,17 +87,17 @@ class Rounds:
         rows, count = self.done.num_rows + commits.rows, self.done.num_commits + commits.count
         self.done = replace(self.done, num_rows=rows, num_commits=count)
 
-    def _note_complete(self, done: Sequence[ShareDone], shares: Sequence[Share], commits: Commits) -> None:
+    def _note_complete(self, shares_done: Sequence[ShareDone], shares: Sequence[Share], commits: Commits) -> None:
         """Note the fragments whose rows have all been compared, and those of which all rows have a result.
 
         They are noted as they were then: others may have changed them since.
         """
         latest = self.latest().manifest.lazy_fragments
         commits.forget_removed(set(latest.ids.tolist()))
-        if self.request.where is not None or not done:
+        if self.request.where is not None or not shares_done:
             return
-        failed = {one.fragment for one in done if one.failed}
-        pending = {one.fragment for one in done if one.pending}
+        failed = {one.fragment for one in shares_done if one.failed}
+        pending = {one.fragment for one in shares_done if one.pending}
         compared: list[tuple[Fragment, str]] = []
         for i, fragment in {share.fragment.id: share.fragment for share in shares}.items():
             with_results = commits.committed.get(i, None if i in pending else fragment)

@@ -118,13 +118,8 @@ def _with_state(snapshot: Snapshot, value: Field) -> Snapshot:
 def pending(snapshot: Snapshot, columns: Columns, version: str, where: str | None) -> Predicate:
     """The rows that satisfy `where` and have no result of this version, provided that their inputs have not changed."""
     name = columns.state.name
-    lacks = " OR ".join(
-        (
-            f"{quoted([name, 'version'])} IS NULL",
-            f"{quoted([name, 'version'])} <> '{_escaped(version)}'",
-            f"{quoted([name, 'error'])} IS NOT NULL",
-        )
-    )
+    known, error = quoted([name, "version"]), quoted([name, "error"])
+    lacks = f"{known} IS NULL OR {known} <> '{_escaped(version)}' OR {error} IS NOT NULL"
     return parse(lacks if where is None else f"({where}\n) AND ({lacks})", with_row_columns(snapshot.manifest.schema))
 
 

@@ -102,10 +102,10 @@ class Verified:
     def _files(self, fragment: Fragment) -> str:
         state = {f.id for f in self.columns.state.walk()}
         inputs = {f.id for path in self.columns.inputs for f in path[-1].walk()}
-        found = [
-            ",".join(f"{file.base_id or ''}:{file.path}" for file in fragment.files if not ids.isdisjoint(file.fields))
-            for ids in (state, inputs)
-        ]
+        found = []
+        for ids in (state, inputs):
+            files = [file for file in fragment.files if not ids.isdisjoint(file.fields)]
+            found.append(",".join(f"{file.base_id or ''}:{file.path}" for file in files))
         overlays = [hashlib.sha256(overlay).hexdigest() for overlay in fragment.overlays]
         return "|".join([*found, *overlays])
 

@@ -27,7 +27,7 @@ from lance_spark.table.scan.task import ScanTask
 
 _AIM_S = 0.1
 _FIRST_ROWS, _MOST_ROWS = 16, 4096
-"""Without a given size, batches grow and shrink until a call takes about `_AIM_S` seconds."""
+"""The rows of the first and of the largest batch, if no size is given: they grow and shrink until a call takes about `_AIM_S` seconds."""
 
 _BUILT: dict[str, Any] = {}
 """The function of the last run that this process worked for, built once."""
@@ -120,7 +120,8 @@ class _Computing:
         """The inputs, by number, of the rows that lack a result in the table and were not tried, with their offsets and fingerprints."""
         for batch in batches:
             inputs = [_at_path(batch, path) for path in self.job.columns.inputs]
-            offsets = (np.asarray(batch.column(ROW_ADDRESS)).astype(np.uint64) & np.uint64(2**32 - 1)).astype(np.int64)
+            addresses = np.asarray(batch.column(ROW_ADDRESS)).astype(np.uint64)
+            offsets = (addresses & np.uint64(2**32 - 1)).astype(np.int64)
             prints = fingerprints(inputs)
             pending = ~self._is_current(batch.column(self.job.columns.state.name), prints)
             self._seen.append(Rows(offsets[pending], prints[pending]))
@@ -228,5 +229,8 @@ def _columns(job: Job, fragment: Fragment, table: pa.Table) -> pa.RecordBatch:
 
 def paths_read(columns: Columns, on_error: OnError) -> tuple[str, ...]:
     """The columns that a share reads."""
-    names = [*(quoted([f.name for f in path]) for path in columns.inputs), quoted([columns.state.name]), ROW_ADDRESS]
-    return tuple(dict.fromkeys([*names, quoted([columns.value.name])] if on_error == "skip" else names))
+    names = [quoted([f.name for f in path]) for path in columns.inputs]
+    names += [quoted([columns.state.name]), ROW_ADDRESS]
+    if on_error == "skip":
+        names.append(quoted([columns.value.name]))
+    return tuple(dict.fromkeys(names))

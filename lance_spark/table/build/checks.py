@@ -281,7 +281,8 @@ def _check_files(fragment: Fragment, manifest: Manifest) -> None:
         columns = [c for c in file.column_indices if c >= 0]
         if not file.fields:
             raise InvalidOperationError(f"the data file {file.path!r} has no columns")
-        if not file.is_legacy and (len(file.column_indices) != len(file.fields) or len(set(columns)) < len(columns)):
+        are_pairs = len(file.column_indices) == len(file.fields)
+        if not file.is_legacy and (not are_pairs or len(set(columns)) < len(columns)):
             what = f"the fields {list(file.fields)} and the columns {list(file.column_indices)}"
             raise InvalidOperationError(f"the data file {file.path!r} has {what}; expected a separate column for each field")
 

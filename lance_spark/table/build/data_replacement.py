@@ -20,11 +20,13 @@ def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int
     """
     same = [f for f in fragment.files if (f.fields, f.version) == (new.fields, new.version)]
     covered = {i for f in fragment.files for i in f.fields}
+    legacy = {i for f in fragment.files if f.is_legacy for i in f.fields}
+    is_in_legacy_file = not legacy.isdisjoint(new.fields)
     if same:
         files = tuple(replace(new, unknown=f.unknown) if f in same else f for f in fragment.files)
     elif covered.isdisjoint(new.fields):
         files = (*fragment.files, new)
-    elif covered.issuperset(new.fields) and not any(f.is_legacy and not set(f.fields).isdisjoint(new.fields) for f in fragment.files):
+    elif covered.issuperset(new.fields) and not is_in_legacy_file:
         struck = (f if f.is_legacy else _without(f, new.fields) for f in fragment.files)
         files = (*(f for f in struck if not set(f.fields).isdisjoint(fields)), new)
     else:

@@ -185,6 +185,11 @@ def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes
     return tuple(done)
 
 
+def _paths(fragment: Fragment) -> dict[int, str]:
+    """The data file of each field."""
+    return {i: file.path for file in fragment.files for i in file.fields}
+
+
 def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dict[int, set[int]]:
     """Fragment id -> the ids of the fields that are now in another data file, for existing fragments."""
     old = {f.id: f for f in before}
@@ -192,8 +197,8 @@ def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dic
     for fragment in after:
         was = old.get(fragment.id, fragment)
         if was.files != fragment.files:
-            places = [{i: file.path for file in f.files for i in file.fields} for f in (was, fragment)]
-            changes[fragment.id] = {i for i, path in places[0].items() if i >= 0 and places[1].get(i, path) != path}
+            old_paths, paths = _paths(was), _paths(fragment)
+            changes[fragment.id] = {i for i, path in old_paths.items() if i >= 0 and paths.get(i, path) != path}
     return changes
 
 
@@ -206,7 +211,8 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
     the rows that stay.
     """
     by_uuid, groups = {s.old_id: s for s in segments}, tuple(groups)
-    moved, new = BitMap(f.id for g in groups for f in g.old_fragments), BitMap(f.id for g in groups for f in g.new_fragments)
+    moved = BitMap(f.id for g in groups for f in g.old_fragments)
+    new = BitMap(f.id for g in groups for f in g.new_fragments)
     rebuilt = {index.name for index in indexes if index.uuid in by_uuid and by_uuid[index.uuid].rebuilt}
     done = []
     for index in indexes:

@@ -97,10 +97,11 @@ def build(
     before = source if isinstance(operation, Restore) else current
     known, at = (before.numbered, before.version) if before is not None else (None, 0)
     next_row_id = current.next_row_id if current is not None else 0
+    recorded = with_record(new.config, transaction.properties, new.version, next_row_id)
     new = replace(
         new,
         numbered=following(known, at, new.version, transaction.properties),
-        config=with_part(with_record(new.config, transaction.properties, new.version, next_row_id), transaction.properties),
+        config=with_part(recorded, transaction.properties),
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,
@@ -278,7 +279,8 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     if operation.published is not None:
         return _published(base, operation.published)
     before = {f.id: f for f in base.fragments}
-    if missing := before.keys() - {f.id for f in operation.fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
+    whole = {f.id for f in operation.fragments if before.get(f.id, f).physical_rows == f.physical_rows}
+    if missing := before.keys() - whole:
         raise InvalidOperationError(f"a Merge must keep all fragments, but lacks {sorted(missing)}")
     kept, added = kept_and_new(operation, base)
     if operation.keeps_values:
@@ -318,18 +320,27 @@ def _migrated(base: Manifest, operation: Merge, kept: list[Fragment], settings: 
     return replace(base, schema=operation.schema, fragments=kept, indexes=indexes, data_format=data_format, dictionaries=b"")
 
 
+def _columns_in_files(fragment: Fragment) -> list[tuple[object, ...]]:
+    return [(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in fragment.files]
+
+
 def _with_merged_rows(fragment: Fragment, before: Fragment, version: int) -> Fragment:
-    places = [[(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in part.files] for part in (before, fragment)]
-    return row_ids_and_versions.changed(fragment, version) if places[0] != places[1] else fragment
+    if _columns_in_files(before) == _columns_in_files(fragment):
+        return fragment
+    return row_ids_and_versions.changed(fragment, version)
 
 
 def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
     fields, fragments = {f.id for f in operation.schema.walk()}, base.lazy_fragments
     numbers, firsts = fragments.layouts
-    smaller = [i for i, first in enumerate(firsts) if any(fields.isdisjoint(file.fields) for file in fragments[first].files)]
+    smaller = []
+    for layout, first in enumerate(firsts):
+        if any(fields.isdisjoint(file.fields) for file in fragments[first].files):
+            smaller.append(layout)
     changed = {}
     for i in np.flatnonzero(np.isin(numbers, smaller)).tolist():
-        changed[i] = _with_some_file(fragments[i], [file for file in fragments[i].files if not fields.isdisjoint(file.fields)])
+        kept = [file for file in fragments[i].files if not fields.isdisjoint(file.fields)]
+        changed[i] = _with_some_file(fragments[i], kept)
     indexes = index_coverage.useful(base.indexes, operation.schema, fragments.ids.tolist())
     return replace(base, schema=operation.schema, fragments=fragments.replaced(changed), indexes=indexes)
 
@@ -369,7 +380,7 @@ def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSetti
 
 def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -> None:
     """Raise InvalidOperationError for a change of an existing primary key, and for invalid metadata of a key."""
-    old, new = ({f.id: _marks(f) for f in s.walk() if primary_key_position(f) is not None} for s in (before, after))
+    old, new = _key_columns(before), _key_columns(after)
     names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
     written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
     if old and (written or old != new):
@@ -378,6 +389,10 @@ def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -
         raise InvalidOperationError(
             "invalid metadata of the unenforced primary key; expected the position of at least one field in the key"
         )
+
+
+def _key_columns(schema: Schema) -> dict[int, object]:
+    return {f.id: _marks(f) for f in schema.walk() if primary_key_position(f) is not None}
 
 
 def _marks(field: Field) -> tuple[int | None, bytes | None, bytes | None]:
@@ -415,7 +430,8 @@ def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSet
     fragments = tuple(with_replaced_file(f, files[f.id], fields) if f.id in files else f for f in base.fragments)
     if base.has_stable_row_ids:
         fragments = tuple(row_ids_and_versions.changed(f, base.version) if f.id in files else f for f in fragments)
-    indexes = index_coverage.without(base.indexes, {i: [f for f in file.fields if f >= 0] for i, file in files.items()})
+    written = {i: [f for f in file.fields if f >= 0] for i, file in files.items()}
+    indexes = index_coverage.without(base.indexes, written)
     return replace(base, fragments=fragments, indexes=indexes)
 
 

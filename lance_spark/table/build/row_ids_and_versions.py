@@ -57,11 +57,12 @@ def made(fragments: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
 def moved(fragments: Sequence[Fragment], sources: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
     """The fragments, with all rows updated in `version`; rows that are in `sources` (by id) keep the version that created them."""
     ids = [all_values(parse_row_ids(_some_inline(f), f.physical_rows)) for f in fragments]
-    made_in = _made_in(np.unique(np.concatenate(ids)) if ids else np.empty(0, np.uint64), sources, version)
-    return tuple(
-        replace(f, created_at=serialise_versions(made_in[1][np.searchsorted(made_in[0], own)]), updated_at=_uniform(f, version))
-        for f, own in zip(fragments, ids)
-    )
+    rows, versions = _made_in(np.unique(np.concatenate(ids)) if ids else np.empty(0, np.uint64), sources, version)
+    changed = []
+    for fragment, own in zip(fragments, ids):
+        created_at = serialise_versions(versions[np.searchsorted(rows, own)])
+        changed.append(replace(fragment, created_at=created_at, updated_at=_uniform(fragment, version)))
+    return tuple(changed)
 
 
 def _made_in(wanted: np.ndarray, sources: Iterable[Fragment], version: int) -> tuple[np.ndarray, np.ndarray]:

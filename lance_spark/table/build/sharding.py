@@ -64,7 +64,7 @@ class ShardingSpec:
         return int(np.prod(counts)) if counts else 0
 
     def as_dict(self) -> dict[str, object]:
-        """As pylance's `mem_wal_index_details` returns it."""
+        """The spec in the form in which pylance's `mem_wal_index_details` returns it."""
         return {
             "spec_id": self.spec_id,
             "fields": [{**vars(f), "source_ids": list(f.source_ids), "parameters": dict(f.parameters)} for f in self.fields],

@@ -132,11 +132,12 @@ def _still_good(
     """The files that are still valid: their fragments have the same data files, and their columns have the same ids."""
     ids = {f.id for f in write.schema.walk()}
     now = manifest.lazy_fragments.of_ids(known)
-    return {
-        i: (fragment, file)
-        for i, (fragment, file) in known.items()
-        if i in now and now[i].sources == fragment.sources and ids.issuperset(file.file.fields)
-    }
+    good = {}
+    for i, (fragment, file) in known.items():
+        is_same = i in now and now[i].sources == fragment.sources
+        if is_same and ids.issuperset(file.file.fields):
+            good[i] = (fragment, file)
+    return good
 
 
 def add_calculated_columns(

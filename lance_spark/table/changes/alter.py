@@ -263,7 +263,8 @@ def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, repla
         if key.startswith(CONSTRAINT) and text is not None and snapshot.manifest.config.get(key) != text:
             name = key.removeprefix(CONSTRAINT)
             raise InvalidOptionError(f"{key!r} is a constraint; write ALTER TABLE t ADD CONSTRAINT {name} CHECK ({text})")
-    check_properties(key for key, text in values.items() if text is not None and snapshot.manifest.config.get(key) != text)
+    known = snapshot.manifest.config
+    check_properties(key for key, text in values.items() if text is not None and known.get(key) != text)
     check_type("replace", replace_all, bool, "True or False")
     return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
 

@@ -108,8 +108,11 @@ class Casts:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns under their new names."""
-        done = [Rebuilding(origins=c.origins, cast=cast)(batch.column(c.old.name), c.old, c.new) for c in self.columns]
-        return pa.RecordBatch.from_arrays(done, names=[c.new.name for c in self.columns])
+        arrays = []
+        for column in self.columns:
+            rebuild = Rebuilding(origins=column.origins, cast=cast)
+            arrays.append(rebuild(batch.column(column.old.name), column.old, column.new))
+        return pa.RecordBatch.from_arrays(arrays, names=[c.new.name for c in self.columns])
 
 
 def cast(column: pa.Array, field: Field) -> pa.Array:
@@ -141,7 +144,10 @@ class RetypePlan:
         changed = {i for c in self.columns for i in c.origins.values()}
         ids = {leaf.id for f in self.snapshot.manifest.schema.walk() if f.id in changed for leaf in f.leaves()}
         # In a fragment without the field, it is null, so no file is needed.
-        fragments = [f.id for f in self.snapshot.manifest.fragments if any(not ids.isdisjoint(file.fields) for file in f.files)]
+        fragments = []
+        for fragment in self.snapshot.manifest.fragments:
+            if any(not ids.isdisjoint(file.fields) for file in fragment.files):
+                fragments.append(fragment.id)
         columns = [path for c in self.columns for path in c.columns]
         origins = {i: old for c in self.columns for i, old in c.origins.items()}
         tasks = plan_columns(self.snapshot, replace(column_target(self.snapshot, new), origins=origins), columns, frozenset(fragments))

@@ -46,9 +46,10 @@ class Checkpoint:
 
     def note(self, fragment: Fragment, file: ColumnFile, since: float) -> None:
         """Note that the new columns of a fragment are finished. `since` is when writing began, in seconds since 1970."""
+        data = file.file
         note = {
             "fragment": _identity(fragment),
-            "file": [file.file.path, file.file.fields, file.file.column_indices, file.file.version, file.file.size],
+            "file": [data.path, data.fields, data.column_indices, data.version, data.size],
             "rows": base64.b64encode(file.rows).decode(),
             "since": since,
         }
@@ -106,5 +107,6 @@ def checkpoint_of(snapshot: Snapshot, folder: str, schema: pa.Schema, columns: S
     known = snapshot.manifest.schema
     read = known.fields if columns is None else [with_row_columns(known).resolve(path)[-1] for path in columns]
     # The ids tell columns apart that have had one name.
-    meaning = [snapshot.store.uri, [[f.name, str(f.type)] for f in schema], [[f.id, f.name] for f in read]]
+    new_columns = [[f.name, str(f.type)] for f in schema]
+    meaning = [snapshot.store.uri, new_columns, [[f.id, f.name] for f in read]]
     return Checkpoint(snapshot.store.at(folder), hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:24])

@@ -131,8 +131,8 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray
             start += len(offsets)
 
 
-def _missing(f: pa.Field, count: int) -> pa.Array:
-    return pa.nulls(count, f.type) if f.nullable else _blanks(f.type, count)
+def _missing(field: pa.Field, count: int) -> pa.Array:
+    return pa.nulls(count, field.type) if field.nullable else _blanks(field.type, count)
 
 
 def _blanks(t: pa.DataType, count: int) -> pa.Array:
@@ -265,7 +265,8 @@ class _ColumnFileWriter:
         if not new:
             return ()
         table = {f.id: f for f in self._target.snapshot.manifest.schema.fields}
-        return tuple(table[f.id] for f in self._schema.fields if f.id in table and any(below.id in new for below in f.walk()))
+        own = [f for f in self._schema.fields if f.id in table]
+        return tuple(table[f.id] for f in own if any(below.id in new for below in f.walk()))
 
     def _in_structs(self, offsets: np.ndarray, values: Mapping[int, pa.Array]) -> pa.RecordBatch:
         """The rows of the file with values of new fields, by id. The structs and lists around them are read from the fragment."""
@@ -273,11 +274,15 @@ class _ColumnFileWriter:
         read = pa.Table.from_batches(list(reader.read(offsets, columns, BATCH_ROWS))).combine_chunks().to_batches()[0]
         before = {f.id: (read.column(at), f) for at, f in enumerate(self._structs)}
         rebuild = Rebuilding(values, self._target.origins, lambda array, f: _missing(f.to_arrow(), len(array)))
-        done = {
-            f.name: rebuild(*before[f.id], f) if f.id in before else values.get(f.id, _missing(f.to_arrow(), len(offsets)))
-            for f in self._schema.fields
-        }
-        return pa.RecordBatch.from_arrays(list(done.values()), names=list(done))
+        rebuilt: dict[str, pa.Array] = {}
+        for f in self._schema.fields:
+            if f.id in before:
+                rebuilt[f.name] = rebuild(*before[f.id], f)
+            elif f.id in values:
+                rebuilt[f.name] = values[f.id]
+            else:
+                rebuilt[f.name] = _missing(f.to_arrow(), len(offsets))
+        return pa.RecordBatch.from_arrays(list(rebuilt.values()), names=list(rebuilt))
 
     def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:
         at = int(np.argmin(steps))

@@ -52,7 +52,8 @@ class InPlace:
 
     @property
     def changes(self) -> RowChanges:
-        rows, size = sum(f.num_rows for f in self.files), sum(f.file.size or 0 for f in self.files)
+        rows = sum(f.num_rows for f in self.files)
+        size = sum(f.file.size or 0 for f in self.files)
         return RowChanges(self.snapshot.version, num_updated_rows=rows, num_files_added=len(self.files), num_bytes_added=size)
 
     def commit(self, noted: Mapping[str, str]) -> Snapshot:
@@ -61,8 +62,9 @@ class InPlace:
         snapshot, ids = self.snapshot, tuple(f.id for f in self.target.schema.walk())
         fragments = snapshot.manifest.lazy_fragments.of_ids([f.fragment_id for f in self.files])
         all_ids = {f.id for f in snapshot.manifest.schema.walk()}
+        updated = [with_replaced_file(fragments[f.fragment_id], f.file, all_ids) for f in self.files]
         operation = Update(
-            updated_fragments=tuple(with_replaced_file(fragments[f.fragment_id], f.file, all_ids) for f in self.files),
+            updated_fragments=tuple(updated),
             fields_modified=ids,
             update_mode=REWRITE_COLUMNS,
             updated_fragment_offsets={f.fragment_id: f.rows for f in self.files},
@@ -107,7 +109,8 @@ def is_cheaper(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, i
     chosen = fragments.chosen(np.flatnonzero(np.isin(fragments.ids, list(matched))))
     parts = Parts.whole(chosen, chosen.counts[:, 1])
     in_place = (parts.rows * row_bytes(parts, columns_of(snapshot, names))).sum()
-    moving = (np.array([matched[i] for i in chosen.ids.tolist()]) * row_bytes(parts, snapshot.manifest.schema)).sum()
+    moved_rows = np.array([matched[i] for i in chosen.ids.tolist()])
+    moving = (moved_rows * row_bytes(parts, snapshot.manifest.schema)).sum()
     return bool(in_place < moving)
 
 

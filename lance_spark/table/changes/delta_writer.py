@@ -57,7 +57,8 @@ class DeltaWriter:
     def __init__(self, target: DeltaTarget) -> None:
         self._target = target
         schema = target.write.schema
-        unassigned = tuple(f for f, at in zip(schema.fields, matched(target.assigned, schema.fields), strict=True) if at is None)
+        places = matched(target.assigned, schema.fields)
+        unassigned = tuple(f for f, at in zip(schema.fields, places, strict=True) if at is None)
         computed = {c.column.name for c in target.write.rules.generated.computed}
         self._unassigned = frozenset(f.name for f in unassigned)
         # The rules compute these anew.
@@ -149,7 +150,8 @@ class DeltaWriter:
     def _with_kept(self, rows: pa.Table, known: pa.Table) -> pa.Table:
         """The rows with the table's values in the columns that are not assigned."""
         fields = self._target.write.schema.fields
-        stale = {at for field, at in zip(fields, matched(rows.schema.names, fields), strict=True) if field.name in self._unassigned}
+        places = matched(rows.schema.names, fields)
+        stale = {at for field, at in zip(fields, places, strict=True) if field.name in self._unassigned}
         rows = rows.select([i for i in range(rows.num_columns) if i not in stale])
         for name in (f.name for f in self._kept):
             rows = rows.append_column(known.schema.field(name), known.column(name))

@@ -63,7 +63,8 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema, without_values: Container
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
     ids = set(names)
     parts = tuple(part for f in schema.fields if (part := written_part(f, ids, manifest.data_format)) is not None)
-    if lists := [f.name for f in Schema(parts).walk() if f.id not in ids and f.logical_type != "struct" and f.children and _has(f, ids)]:
+    around = [f for f in Schema(parts).walk() if f.id not in ids and f.children]
+    if lists := [f.name for f in around if f.logical_type != "struct" and _has(f, ids)]:
         raise UnsupportedFeatureError(f"new fields in the list {lists[0]!r} cannot get values; add them without values")
     return NewFields(schema, Schema(parts), names)
 
@@ -151,8 +152,11 @@ def commit_columns(
     Raises the errors of `table.commit.commit.commit`. Then the files stay, since they can be committed to a later version.
     """
     ids = {f.id for f in new.schema.walk()}
-    fragments = tuple(with_file(f, files[f.id].file, ids) if f.id in files else f for f in snapshot.manifest.fragments)
-    operation = Merge(fragments, new.schema, preserves_nullability=True)
+    fragments = []
+    for fragment in snapshot.manifest.fragments:
+        file = files.get(fragment.id)
+        fragments.append(fragment if file is None else with_file(fragment, file.file, ids))
+    operation = Merge(tuple(fragments), new.schema, preserves_nullability=True)
     return commit(
         snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot, files=NewFiles(since=since)
     )

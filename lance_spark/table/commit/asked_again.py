@@ -24,12 +24,12 @@ class Landed:
 
 
 def landed(store: Store, request: str, versions: Iterable[int]) -> list[Landed]:
-    """Those of the versions that the request has made, in their order."""
+    """The versions, among these, that the request has made, in their order."""
     ids = {id_of(request, number) for number in range(_NUMBERS)}
     found = ((version, find_transaction(store, version)) for version in versions)
     return [Landed(version, theirs.uuid) for version, theirs in found if theirs is not None and theirs.uuid in ids]
 
 
 def landed_before(store: Store, request: str, latest: int) -> list[Landed]:
-    """Those of the last versions up to `latest` that the request has made, in their order."""
+    """The versions, among the last ones up to `latest`, that the request has made, in their order."""
     return landed(store, request, range(max(1, latest - _VERSIONS + 1), latest + 1))

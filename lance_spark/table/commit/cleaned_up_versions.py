@@ -48,7 +48,8 @@ def fits(written: Schema, current: Schema) -> bool:
     files, table = _fields(written), _fields(current)
     if not files.keys() <= table.keys() or not _may_lack(current.fields, files.keys()):
         return False
-    return all(_storage(field) == _storage(table[i]) and field.nullable <= table[i].nullable for i, field in files.items())
+    pairs = [(field, table[i]) for i, field in files.items()]
+    return all(_storage(own) == _storage(other) and own.nullable <= other.nullable for own, other in pairs)
 
 
 def fits_by_name(written: Schema, current: Schema) -> bool:
@@ -57,7 +58,10 @@ def fits_by_name(written: Schema, current: Schema) -> bool:
     This is to be asked if it is unknown what happened in between: a field id may have been given to another column.
     """
     table = _fields(current)
-    return all(i in table and table[i].name == field.name for i, field in _fields(written).items()) and fits(written, current)
+    for i, field in _fields(written).items():
+        if i not in table or table[i].name != field.name:
+            return False
+    return fits(written, current)
 
 
 def _may_lack(fields: Iterable[Field], there: Set[int]) -> bool:

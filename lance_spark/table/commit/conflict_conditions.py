@@ -5,6 +5,7 @@ Each is called with our operation and theirs, in this order; users see its docst
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -204,7 +205,8 @@ def _may_share(a: InsertedKeys, b: InsertedKeys) -> bool:
         return True
     if a.hashes is not None and b.hashes is not None:
         return not set(a.hashes).isdisjoint(b.hashes)
-    if a.hashes is not None or b.hashes is not None or _shape(a) != _shape(b) or len(a.bloom) != len(b.bloom):
+    are_filters = a.hashes is None and b.hashes is None
+    if not are_filters or _shape(a) != _shape(b) or len(a.bloom) != len(b.bloom):
         return True
     return bool((np.frombuffer(a.bloom, dtype=np.uint8) & np.frombuffer(b.bloom, dtype=np.uint8)).any())
 
@@ -303,5 +305,8 @@ def _shards(operation: Update) -> set[bytes]:
 
 def same_bases(ours: UpdateBases, theirs: UpdateBases) -> bool:
     """both add a base path with the same id, name or path"""
-    pairs = ((a, b) for a in ours.new_bases for b in theirs.new_bases)
-    return any((a.id and a.id == b.id) or (a.name is not None and a.name == b.name) or a.path == b.path for a, b in pairs)
+    for a, b in itertools.product(ours.new_bases, theirs.new_bases):
+        is_same_name = a.name is not None and a.name == b.name
+        if (a.id and a.id == b.id) or is_same_name or a.path == b.path:
+            return True
+    return False

@@ -214,7 +214,9 @@ def markdown() -> str:
 
     theirs = sorted({t for row in RULES.values() for t in row}, key=lambda t: t.__name__)
     lines = [f"| ours \\ theirs | {' | '.join(t.__name__ for t in theirs)} |", "|---" * (len(theirs) + 1) + "|"]
-    lines += [f"| **{ours.__name__}** | {' | '.join(cell(row.get(t, (Rule(CONFLICT),))) for t in theirs)} |" for ours, row in RULES.items()]
+    for ours, row in RULES.items():
+        cells = " | ".join(cell(row.get(t, (Rule(CONFLICT),))) for t in theirs)
+        lines.append(f"| **{ours.__name__}** | {cells} |")
     notes = [f"{i + 1}. if {c.__doc__}" for i, c in enumerate(conditions)]
     return _INTRODUCTION + "\n".join(lines) + "\n\n" + "\n".join(notes) + "\n"
 

@@ -26,7 +26,7 @@ def is_still_latest(snapshot: Snapshot, latest_at: float) -> bool:
     Object stores list their first names in one request, so there this is always False.
     """
     store = snapshot.store
-    if store.location.kind not in ("file", "memory") or time.monotonic() - latest_at >= PAUSE_S or external(store) is not None:
+    if store.is_remote or time.monotonic() - latest_at >= PAUSE_S or external(store) is not None:
         return False
     return not any(store.exists(manifest_path(snapshot.version + 1, v2)) for v2 in (True, False)) and standing(snapshot) is Standing.SAME
 

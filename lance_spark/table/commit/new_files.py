@@ -86,7 +86,7 @@ def check_files(store: Store, transaction: Transaction, before: Manifest | None,
     """
     operation = transaction.operation
     named = dict(_paths(operation, before))
-    remote = store.location.kind not in ("file", "memory")
+    remote = store.is_remote
     if remote and not files.by_hand and len(named) > _FEW and _are_young(store, transaction, files.since):
         named = dict(list(named.items())[:: -(-len(named) // _FEW)])
     checks: list[Callable[[], None]] = [partial(_check_size, store, path, size) for path, size in named.items()]
@@ -127,7 +127,9 @@ def _paths(operation: Operation, before: Manifest | None) -> Iterator[tuple[str,
             yield part.deletion.path(part.id), None
     indexes = operation.new_indices if isinstance(operation, CreateIndex) else ()
     rewritten = operation.rewritten_indices if isinstance(operation, Rewrite) else ()
-    for name, parts in [*((i.uuid, i.files) for i in indexes if i.base_id is None), *((i.new_id, i.files) for i in rewritten)]:
+    segments = [(i.uuid, i.files) for i in indexes if i.base_id is None]
+    segments += [(i.new_id, i.files) for i in rewritten]
+    for name, parts in segments:
         for index_file in parts if len(name) == 16 else ():
             check_relative(index_file.path, "index file")
             yield f"{INDICES}/{uuid.UUID(bytes=name)}/{index_file.path}", index_file.size or None
@@ -170,7 +172,8 @@ def _check_data_file(store: Store, part: Fragment, file: DataFile, fields: dict[
                 f"{store.uri}/{path} has {reader.num_columns} columns, but the operation has field {i} in column {column}"
             )
         # Columns are the leaves of the schema only in 2.1 and later.
-        field, stored = fields.get(i), leaves[column] if reader.version >= (2, 1) and column < len(leaves) else None
+        is_leaf = reader.version >= (2, 1) and column < len(leaves)
+        field, stored = fields.get(i), leaves[column] if is_leaf else None
         if field is not None and stored is not None and not _alike(field, stored):
             what = f"column {column} has the type {stored.logical_type}, but its field {field.name!r} has {field.logical_type}"
             raise InvalidOperationError(f"{store.uri}/{path}: {what}")

@@ -24,7 +24,7 @@ def put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -
     If a response is lost, the same put is repeated. Raises CommitStateUnknownError if the outcome stays unknown, and StorageError if
     certainly nothing was written.
     """
-    data, certain = serialise(manifest), store.location.kind in ("file", "memory")
+    data, certain = serialise(manifest), not store.is_remote
     lost: StorageError | None = None
     for _ in range(_LOST_ANSWERS):
         try:

@@ -87,7 +87,8 @@ def _loss(before: Manifest, after: Manifest) -> str | None:
         if nullable.get(path[-1].id) and not path[-1].nullable:
             return f"does not allow nulls in the column {quoted([f.name for f in path])}"
     old = {tuple(f.name for f in path): path[-1].id for path in before.schema.paths()}
-    new = {path[-1].id: tuple(f.name for f in path) for path in after.schema.paths() if path[-1].id not in old.values()}
+    added = [path for path in after.schema.paths() if path[-1].id not in old.values()]
+    new = {path[-1].id: tuple(f.name for f in path) for path in added}
     for names in new.values():
         if names in old:
             return f"has the column {quoted(names)} under a new field id"

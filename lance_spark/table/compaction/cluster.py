@@ -67,7 +67,7 @@ _RANGE_BYTES = 128 << 20
 _MOST_SHUFFLED_IDS = 1 << 24
 """Stable row ids out of order take 4 bytes a row or more in every later manifest."""
 _MOST_LINEAGE_BYTES = 64 << 20
-"""Those of so many rows. Where rows of several versions are mixed, their versions take 30 bytes a row more."""
+"""The bytes of so many ids. Where rows of several versions are mixed, their versions take 30 bytes a row more."""
 _NO_LIMIT = 1 << 62
 _NO_SPLITS = np.empty(0, np.uint64)
 
@@ -87,8 +87,13 @@ def sample(task: SampleTask) -> list[tuple[np.ndarray, np.ndarray]]:
     for batch in task.scan.read():
         batches.append(batch.take(pa.array(np.arange(-done % task.every, batch.num_rows, task.every))))
         done += batch.num_rows
-    found = [[comparable(column_at(batch, path)) for batch in batches] for path in task.columns]
-    return [(np.concatenate([v for v, _ in column]), np.concatenate([n for _, n in column])) for column in found if column]
+    if not batches:
+        return []
+    found = []
+    for path in task.columns:
+        values, nulls = zip(*(comparable(column_at(batch, path)) for batch in batches), strict=True)
+        found.append((np.concatenate(values), np.concatenate(nulls)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -174,59 +179,56 @@ class _Plan:
         return SortTask(scan, lineage, target, self.paths, samples, _NO_SPLITS, max_rows=-(-rows // fragments))
 
     def final_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
-        """As `sort_task`, with the size of files of a compaction. A sorted run is one file."""
+        """A task like `sort_task`, with the size of files of a compaction. A sorted run is one file."""
         task, options = self.sort_task(samples, parts), self.how.compaction
         if options is None:
             return task
         return replace(task, target=replace(task.target, options=replace(NO_OPTIONS, max_bytes_per_file=options.max_bytes_per_file)))
 
 
-def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
+def _plan(snapshot: Snapshot, clustering: Clustering) -> _Plan:
     """Raises an error if the table cannot be clustered in this way."""
     before = Clustered.of(snapshot)
-    columns = how.columns or before.columns
+    columns = clustering.columns or before.columns
     if not columns:
         raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
     check_columns(snapshot.manifest.schema, columns)
-    how = replace(how, columns=columns)
-    parts = Parts.of(_chosen(snapshot, how, _jobs(before, how)))
+    clustering = replace(clustering, columns=columns)
+    parts = Parts.of(_chosen(snapshot, clustering, _jobs(before, clustering)))
     if snapshot.manifest.has_stable_row_ids and (rows := parts.num_rows) > _MOST_SHUFFLED_IDS:
         raise UnsupportedFeatureError(
             f"{snapshot}: clustering {rows} rows of a table with stable row ids would make its manifest larger by 4 bytes a row; "
             f"cluster at most {_MOST_SHUFFLED_IDS} rows at once, or use a table without stable row ids"
         )
-    return _Plan(
-        snapshot,
-        how,
-        tuple(snapshot.manifest.schema.resolve(name) for name in columns),
-        parts,
-        _places(snapshot, how).for_fragments(rewrite_target(snapshot, NO_OPTIONS), [part.fragment for part in parts]),
-    )
+    paths = tuple(snapshot.manifest.schema.resolve(name) for name in columns)
+    fragments = [part.fragment for part in parts]
+    target = _places(snapshot, clustering).for_fragments(rewrite_target(snapshot, NO_OPTIONS), fragments)
+    return _Plan(snapshot, clustering, paths, parts, target)
 
 
-def _places(snapshot: Snapshot, how: Clustering) -> Places:
-    return Places.of(snapshot, Targets() if how.compaction is None else how.compaction.targets)
+def _places(snapshot: Snapshot, clustering: Clustering) -> Places:
+    return Places.of(snapshot, Targets() if clustering.compaction is None else clustering.compaction.targets)
 
 
-def chosen_fragments(snapshot: Snapshot, how: Clustering) -> list[Fragment]:
+def chosen_fragments(snapshot: Snapshot, clustering: Clustering) -> list[Fragment]:
     """The fragments that a clustering would write anew, for one that names its columns."""
-    jobs = _jobs(Clustered.of(snapshot), how)
-    return [part.fragment for part in _chosen(snapshot, how, jobs)]
+    jobs = _jobs(Clustered.of(snapshot), clustering)
+    return [part.fragment for part in _chosen(snapshot, clustering, jobs)]
 
 
-def _jobs(before: Clustered, how: Clustering) -> frozenset[str]:
+def _jobs(before: Clustered, clustering: Clustering) -> frozenset[str]:
     """The jobs that have written fragments which are clustered as asked."""
-    return before.jobs if how.columns == before.columns and not how.full else frozenset()
+    return before.jobs if clustering.columns == before.columns and not clustering.full else frozenset()
 
 
-def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequence[Part]:
+def _chosen(snapshot: Snapshot, clustering: Clustering, jobs: frozenset[str]) -> Sequence[Part]:
     """All rows of the fragments that are written anew. Those that these jobs wrote are clustered."""
-    options, target = how.compaction, how.target_rows_per_fragment
+    options, target = clustering.compaction, clustering.target_rows_per_fragment
     out = frozenset() if options is None else frozenset(options.excluded_fragment_ids)
-    wanted = (p for p in whole_parts(snapshot) if how.fragments is None or p.fragment.id in how.fragments)
+    wanted = (p for p in whole_parts(snapshot) if clustering.fragments is None or p.fragment.id in clustering.fragments)
     asked = Parts.of([p for p in wanted if p.fragment.id not in out])
     sizes = (asked.rows * row_bytes(asked, snapshot.manifest.schema)).tolist()
-    folders = _places(snapshot, how)
+    folders = _places(snapshot, clustering)
     anew = [
         job_of_fragment(p.fragment) not in jobs
         or folders.must_move(p.fragment)
@@ -236,8 +238,10 @@ def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequen
     # Small ones are sorted again: otherwise each small append would leave a small fragment for ever. Few rows may be many bytes.
     small = [p.num_rows < target // 2 and size < _RANGE_BYTES // 4 for p, size in zip(asked, sizes)]
     if not any(anew):
-        rows, size = (sum(of for of, is_small in zip(values, small) if is_small) for values in ([p.num_rows for p in asked], sizes))
-        if options is None or sum(small) <= max(-(-rows // target), -(-size // _RANGE_BYTES)):
+        rows = sum(p.num_rows for p, is_small in zip(asked, small) if is_small)
+        size = sum(size for size, is_small in zip(sizes, small) if is_small)
+        fewest = max(-(-rows // target), -(-size // _RANGE_BYTES))
+        if options is None or sum(small) <= fewest:
             return ()
     chosen = [p for p, *wanted in zip(asked, anew, small) if any(wanted)]
     if options is None:
@@ -246,8 +250,8 @@ def _chosen(snapshot: Snapshot, how: Clustering, jobs: frozenset[str]) -> Sequen
     return chosen[: len(within_limits(snapshot, groups, options))]
 
 
-def _sample_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SampleTask]:
-    plan = _plan(snapshot, how)
+def _sample_tasks(snapshot: Snapshot, clustering: Clustering, cores: int, results: Results) -> list[SampleTask]:
+    plan = _plan(snapshot, clustering)
     if not plan.parts:
         return []
     every = max(plan.parts.num_rows // _SAMPLED_ROWS, 1)
@@ -255,9 +259,9 @@ def _sample_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Resu
     return [SampleTask(task, plan.paths, every) for task in plan_tasks(snapshot, scan, cores)]
 
 
-def _run_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SortTask]:
+def _run_tasks(snapshot: Snapshot, clustering: Clustering, cores: int, results: Results) -> list[SortTask]:
     """Sorted runs, if the rows are more than a task can sort."""
-    plan = _plan(snapshot, how)
+    plan = _plan(snapshot, clustering)
     samples, splits = _splits(plan, results)
     if not len(splits):
         return []
@@ -265,16 +269,19 @@ def _run_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results
     return [replace(plan.sort_task(samples, group), splits=splits, max_rows=_NO_LIMIT) for group in groups]
 
 
-def _range_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SortTask]:
+def _range_tasks(snapshot: Snapshot, clustering: Clustering, cores: int, results: Results) -> list[SortTask]:
     """The new fragments: of one range of all runs each, or of all rows if there are no runs."""
-    plan = _plan(snapshot, how)
+    plan = _plan(snapshot, clustering)
     samples, splits = _splits(plan, results)
     if not len(splits):
         return [plan.final_task(samples, plan.parts)] if plan.parts else []
     runs = [run for task in results[1] for run in task]
     tasks = []
     for i in range(len(splits) + 1):
-        parts = [Part(f, run.ends[i - 1] if i else 0, run.ends[i]) for run in runs for f in run.fragments]
+        parts = []
+        for run in runs:
+            start = run.ends[i - 1] if i else 0
+            parts += [Part(fragment, start, run.ends[i]) for fragment in run.fragments]
         one_place = 0 < i < len(splits) and splits[i] == splits[i - 1] + np.uint64(1)
         if parts := [part for part in parts if part.num_rows]:
             tasks.append(replace(plan.final_task(samples, parts), sorts=not one_place))
@@ -303,7 +310,7 @@ STAGES: Sequence[Stage[Clustering]] = (
 )
 
 
-def cluster(runner: Runner, snapshot: Snapshot, how: Clustering, write: WriteOptions = NO_OPTIONS) -> ClusteringMetrics:
+def cluster(runner: Runner, snapshot: Snapshot, clustering: Clustering, write: WriteOptions = NO_OPTIONS) -> ClusteringMetrics:
     """Cluster fragments of the latest version in one commit, which also has the segments of indexes for the new ones.
 
     Raises CommitConflictError if other writers have changed the fragments meanwhile: nothing is changed then.
@@ -311,10 +318,10 @@ def cluster(runner: Runner, snapshot: Snapshot, how: Clustering, write: WriteOpt
     if done_already := done_before(snapshot.store, write.noted):
         return ClusteringMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
-    return commit_clustered(runner, snapshot, how, run_clustering(runner, snapshot, how), write)
+    return commit_clustered(runner, snapshot, clustering, run_clustering(runner, snapshot, clustering), write)
 
 
-def run_clustering(runner: Runner, snapshot: Snapshot, how: Clustering) -> Results:
+def run_clustering(runner: Runner, snapshot: Snapshot, clustering: Clustering) -> Results:
     """The results of all stages. If one fails, the files of all are deleted."""
 
     def discard(begun: Sequence[Sequence[Any]], results: Results) -> None:
@@ -322,35 +329,39 @@ def run_clustering(runner: Runner, snapshot: Snapshot, how: Clustering) -> Resul
         failed = begun[-1] if len(begun) > len(results) else ()
         if failed and isinstance(failed[0], SortTask):
             discard_job(failed[0].target)
-        _discard(snapshot, how, results[1:])
+        _discard(snapshot, clustering, results[1:])
 
-    return run_stages(runner, snapshot, STAGES, how, discard)
+    return run_stages(runner, snapshot, STAGES, clustering, discard)
 
 
-def commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> ClusteringMetrics:
+def commit_clustered(
+    runner: Runner, snapshot: Snapshot, clustering: Clustering, results: Results, write: WriteOptions
+) -> ClusteringMetrics:
     """Commit the results of all stages for the same version."""
-    version, done = commit_rewritten(runner, snapshot, how, results, write)
+    version, done = commit_rewritten(runner, snapshot, clustering, results, write)
     return ClusteringMetrics(version, len(done.old), len(done.new), sum(f.physical_rows for f in done.new))
 
 
-def commit_rewritten(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> tuple[int, Compacted]:
-    """As `commit_clustered`: the last version that it made, and the fragments before and after."""
-    plan = _plan(snapshot, how)
+def commit_rewritten(
+    runner: Runner, snapshot: Snapshot, clustering: Clustering, results: Results, write: WriteOptions
+) -> tuple[int, Compacted]:
+    """Commit as `commit_clustered` does. Returns the last version that it made, and the fragments before and after."""
+    plan = _plan(snapshot, clustering)
     if not plan.parts:
         return snapshot.version, Compacted((), ())
     old = tuple(part.fragment for part in plan.parts)
     new = tuple(fragment for task in results[2] for run in task for fragment in run.fragments)
-    with on_failure(lambda: _discard(snapshot, how, results[1:])):
+    with on_failure(lambda: _discard(snapshot, clustering, results[1:])):
         rewrite = _rewrite(runner, snapshot, RewriteGroup(old, new))
 
     def undo() -> None:
-        _discard(snapshot, how, results[1:])
+        _discard(snapshot, clustering, results[1:])
         discard_segments(snapshot.store, *(segment.new_id for segment in rewrite.rewritten_indices))
 
     with on_refusal(undo):
         done = commit(snapshot.store, Transaction(snapshot.version, rewrite, properties=write.noted), base=snapshot)
     with logged(f"{snapshot.store.uri}: what follows the clustering of version {done.version}"):
-        _discard(snapshot, how, results[1:2])
+        _discard(snapshot, clustering, results[1:2])
         done = _with_indexes(runner, _recorded(done, plan.how.columns, new), plan.paths)
     return done.version, Compacted(old, new)
 
@@ -358,7 +369,8 @@ def commit_rewritten(runner: Runner, snapshot: Snapshot, how: Clustering, result
 def _rewrite(runner: Runner, snapshot: Snapshot, group: RewriteGroup) -> Rewrite:
     """The operation, with the segments of indexes that it needs. Raises UnsupportedFeatureError if the manifest would become too large."""
     new = group.new_fragments
-    lineage = sum(len(s) for f in new for s in (f.row_ids, f.created_at, f.updated_at) if isinstance(s, bytes))
+    sequences = (s for f in new for s in (f.row_ids, f.created_at, f.updated_at))
+    lineage = sum(len(s) for s in sequences if isinstance(s, bytes))
     if lineage > _MOST_LINEAGE_BYTES:
         raise UnsupportedFeatureError(
             f"{snapshot}: the row ids and row versions of {sum(f.physical_rows for f in new)} rows would make the manifest larger by "
@@ -381,14 +393,15 @@ def _with_indexes(runner: Runner, snapshot: Snapshot, paths: Sequence[tuple[Fiel
     """Extend the indexes that could not follow, and summarise the zones of columns without one: these let filters skip rows."""
     snapshot = optimize_indices(runner, snapshot, Optimization(), {})
     for path in paths:
-        indexed = any(i.fields == (path[-1].id,) and kind_of(i.details_type, i.details) is not None for i in snapshot.manifest.indexes)
+        indexes = [i for i in snapshot.manifest.indexes if i.fields == (path[-1].id,)]
+        indexed = any(kind_of(i.details_type, i.details) is not None for i in indexes)
         if not indexed and TAKES["ZONEMAP"](path[-1].to_arrow().type):
             new = NewIndex(quoted(f.name for f in path), "ZONEMAP", None, replace=False, train=True, parameters={})
             snapshot = create_index(runner, snapshot, new, {})
     return snapshot
 
 
-def _discard(snapshot: Snapshot, how: Clustering, runs: Results) -> None:
+def _discard(snapshot: Snapshot, clustering: Clustering, runs: Results) -> None:
     """Delete the files of runs and new fragments that no version refers to."""
     fragments = [fragment for stage in runs for task in stage for run in task for fragment in run.fragments]
-    discard(_places(snapshot, how).anywhere(rewrite_target(snapshot, NO_OPTIONS)), fragments)
+    discard(_places(snapshot, clustering).anywhere(rewrite_target(snapshot, NO_OPTIONS)), fragments)

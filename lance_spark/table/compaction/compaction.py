@@ -149,11 +149,11 @@ def within_limits(snapshot: Snapshot, groups: Sequence[Group], options: Compacti
     limits = (options.max_source_fragments, options.max_source_rows, options.max_source_bytes)
     if all(limit is None for limit in limits):
         return groups
-    used = (0, 0, 0)
+    used = [0, 0, 0]
     for i, group in enumerate(groups):
         size = 0 if options.max_source_bytes is None else sum(_size(snapshot, fragment) for fragment, _ in group)
         own = (len(group), sum(live for _, live in group), size)
-        used = (used[0] + own[0], used[1] + own[1], used[2] + own[2])
+        used = [total + more for total, more in zip(used, own)]
         if any(limit is not None and count > limit for limit, count in zip(limits, used)):
             return groups[:i]
     return groups
@@ -161,8 +161,11 @@ def within_limits(snapshot: Snapshot, groups: Sequence[Group], options: Compacti
 
 def _size(snapshot: Snapshot, fragment: Fragment) -> int:
     """The bytes of the data files of a fragment. Old writers did not record them."""
-    places = (snapshot.locations.data_file(file) for file in fragment.files)
-    return sum(store.size(path) if file.size is None else file.size for file, (store, path) in zip(fragment.files, places))
+    size = 0
+    for file in fragment.files:
+        store, path = snapshot.locations.data_file(file)
+        size += store.size(path) if file.size is None else file.size
+    return size
 
 
 def _covers(snapshot: Snapshot) -> Callable[[int], frozenset[str]]:
@@ -217,17 +220,17 @@ class Compacted:
 
 
 def commit_compaction(
-    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str], defer_index_remap: bool = False
+    runner: Runner, snapshot: Snapshot, compacted: Sequence[Compacted], properties: dict[str, str], defer_index_remap: bool = False
 ) -> Snapshot:
     """Commit a compaction that was planned for `snapshot`. Later commits must not have changed the compacted fragments.
 
     Indexes that name rows by address are written anew first, for which the ids of the new fragments are reserved in a commit of its own;
     or, with `defer_index_remap`, the fragment reuse index records where the rows went. Raises what `table.commit.commit.commit` raises.
     """
-    groups = tuple(RewriteGroup(c.old, c.new) for c in done)
+    groups = tuple(RewriteGroup(c.old, c.new) for c in compacted)
     rewritten: tuple[RewrittenIndex, ...] = ()
     defers = defer_index_remap and not snapshot.manifest.has_stable_row_ids and bool(covering(snapshot, groups))
-    if defers or needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
+    if defers or needs_addresses(snapshot, BitMap(f.id for c in compacted for f in c.old)):
         groups = with_reserved_ids(snapshot, groups)
         rewritten = remap(runner, snapshot, groups, only_zones=defers)
     operation = Rewrite(groups, rewritten, moves_of(snapshot, groups) if defers else None)

@@ -117,10 +117,12 @@ def proposal(snapshot: Snapshot, options: CompactionOptions = COMPACTION) -> Pro
     return Proposal(fragments, sum(map(len, plan.groups)), len(plan.left_out))
 
 
-def _commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> CompactionMetrics:
+def _commit_clustered(
+    runner: Runner, snapshot: Snapshot, clustering: Clustering, results: Results, write: WriteOptions
+) -> CompactionMetrics:
     """Commit what the stages of a clustering have written. As a group of a compaction, it is skipped if other writers changed it."""
     try:
-        version, done = cluster.commit_rewritten(runner, snapshot, how, results, write)
+        version, done = cluster.commit_rewritten(runner, snapshot, clustering, results, write)
     except CommitConflictError as e:
         if not e.retryable:
             raise
@@ -197,32 +199,32 @@ def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOp
 
 
 def _commit(
-    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, options: CompactionOptions
+    runner: Runner, snapshot: Snapshot, groups: Sequence[Compacted], write: WriteOptions, options: CompactionOptions
 ) -> tuple[int, Sequence[Compacted], int]:
     """Commit a step. After a conflict, commit its groups one by one, so that a changed fragment costs only its group."""
 
     def undo() -> None:
         target = Places.of(snapshot, options.targets).anywhere(rewrite_target(snapshot, write))
-        discard(target, [fragment for compacted in done for fragment in compacted.new])
+        discard(target, [fragment for compacted in groups for fragment in compacted.new])
 
     with on_refusal(undo):
         try:
-            return commit_compaction(runner, snapshot, done, write.noted, options.defer_index_remap).version, done, 0
+            return commit_compaction(runner, snapshot, groups, write.noted, options.defer_index_remap).version, groups, 0
         except CommitConflictError as e:
             if not e.retryable:
                 raise
-    if len(done) == 1:
+    if len(groups) == 1:
         undo()
         return 0, (), 1
     results = []
-    for one in done:
+    for one in groups:
         results.append(_commit(runner, snapshot, [one], write, options))
         write = write.after_commit(results[-1][0])
     return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
 
 
-def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
-    old, new = [f for c in done for f in c.old], [f for c in done for f in c.new]
+def _add(result: CompactionMetrics, version: int, compacted: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
+    old, new = [f for c in compacted for f in c.old], [f for c in compacted for f in c.new]
     return replace(
         result,
         version=max(result.version, version),

@@ -79,16 +79,21 @@ def _can_copy(group: Sequence[Fragment], target: WriteTarget, rows_per_fragment:
     """True if each fragment is one file in this writer's layout, without deleted rows and with large pages."""
     version = WRITABLE[target.data_format]
     leaves = tuple(leaf.id for leaf in target.schema.leaves())
-    alike = all(
-        len(f.files) == 1
-        and f.deletion is None
-        and (f.files[0].version, f.files[0].fields, f.files[0].column_indices) == (version, leaves, tuple(range(len(leaves))))
-        and f.physical_rows >= min(WHOLE_PAGES_ROWS, rows_per_fragment)
-        for f in group
-    )
-    blobs = any(f.is_blob for f in target.schema.walk())
-    rows = sum(f.physical_rows for f in group)
-    return version >= (2, 1) and alike and not blobs and rows < 2 * rows_per_fragment
+    if version < (2, 1) or any(field.is_blob for field in target.schema.walk()):
+        return False
+    # A result of twice the target is to be split, which copying cannot do.
+    if sum(fragment.physical_rows for fragment in group) >= 2 * rows_per_fragment:
+        return False
+    least_rows = min(WHOLE_PAGES_ROWS, rows_per_fragment)
+    return all(_is_one_file(f, version, leaves) and f.physical_rows >= least_rows for f in group)
+
+
+def _is_one_file(fragment: Fragment, version: tuple[int, int], leaves: tuple[int, ...]) -> bool:
+    """True if all columns are in one file, in the order of the schema, and no row is deleted."""
+    if len(fragment.files) != 1 or fragment.deletion is not None:
+        return False
+    (file,) = fragment.files
+    return (file.version, file.fields, file.column_indices) == (version, leaves, tuple(range(len(leaves))))
 
 
 def with_lineage(new: Sequence[Fragment], columns: Sequence[np.ndarray]) -> tuple[Fragment, ...]:

@@ -107,8 +107,9 @@ class Changes(ArrowStream):
             return found
         old, new = unchanged(found)
         differ = self._differing_in(affected, before, old, after, new)
-        updated = tuple(np.concatenate([known, more[differ]]) for known, more in zip(found.updated, (old, new)))
-        return replace(found, updated=(updated[0], updated[1]))
+        known_old, known_new = found.updated
+        updated = np.concatenate([known_old, old[differ]]), np.concatenate([known_new, new[differ]])
+        return replace(found, updated=updated)
 
     def _version(self, version: int) -> Snapshot:
         if version == self.snapshot.version:
@@ -188,7 +189,8 @@ class Changes(ArrowStream):
         found = [np.empty(0, bool)]
         for start in range(0, len(old), BATCH_ROWS):
             sides = ((before, old[start : start + BATCH_ROWS]), (after, new[start : start + BATCH_ROWS]))
-            found.extend(map(differing, *(self._history.read(s, fields, _at(s, addresses)) for s, addresses in sides)))
+            values = [self._history.read(s, fields, _at(s, addresses)) for s, addresses in sides]
+            found.extend(map(differing, *values))
         return np.concatenate(found)
 
 

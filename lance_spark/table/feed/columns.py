@@ -73,14 +73,21 @@ class ColumnHistory:
         stored = Schema((*(f for f in before if f is not None), _ADDRESS))
         for batch in read(stored):
             values = iter(batch.columns)
-            yield [_nulls(batch, new) if old is None else self._value(next(values), old, new, snapshot) for old, new in zip(before, fields)]
+            columns = []
+            for old, new in zip(before, fields):
+                if old is None:
+                    columns.append(_nulls(batch, new))
+                else:
+                    columns.append(self._value(next(values), old, new, snapshot))
+            yield columns
 
     def _stored(self, field: Field, snapshot: Snapshot) -> Field | None:
         # With equal columns, none of the versions between them is opened.
         if field.id in ROW_COLUMN_IDS or snapshot.manifest.schema.fields == self._last.manifest.schema.fields:
             return field
         column, there = self._columns(self._last.version)[field.id], self._columns(snapshot.version)
-        old = next((f for f in snapshot.manifest.schema.fields if there[f.id].casts[0] is column.casts[0]), None)
+        own = snapshot.manifest.schema.fields
+        old = next((f for f in own if there[f.id].casts[0] is column.casts[0]), None)
         if old is None:
             return None
         if there[old.id] is not column or not _agrees(old, field) or self._has_cast(old, field):
@@ -89,7 +96,7 @@ class ColumnHistory:
         return next(iter(only((field,), {f.id for f in old.walk()})), None)
 
     def came_or_went(self, before: Snapshot, after: Snapshot, fields: Sequence[Field]) -> tuple[Field, ...]:
-        """Those of `fields`, which are as for `read`, that one of the versions lacks in whole or in part, and the other one has."""
+        """The fields, given as for `read`, that one of the versions lacks in whole or in part, and the other one has."""
         if before.manifest.schema.fields == after.manifest.schema.fields:
             return ()
         return tuple(f for f in fields if _paths(self._stored(f, before)) != _paths(self._stored(f, after)))
@@ -97,7 +104,8 @@ class ColumnHistory:
     def _value(self, values: pa.Array, old: Field, new: Field, snapshot: Snapshot) -> pa.Array:
         if old is new:
             return values
-        was, casts = self._columns(snapshot.version)[old.id], self._columns(self._last.version)[new.id].casts
+        was = self._columns(snapshot.version)[old.id]
+        casts = self._columns(self._last.version)[new.id].casts
         if old.type == new.type and (was is casts[-1] or old.children):
             return values
         if was is casts[-1] and _agrees(old, new) and not self._has_cast(old, new):
@@ -206,7 +214,11 @@ def _agrees(old: Field, new: Field) -> bool:
     if old.id != new.id or old.logical_type != new.logical_type:
         return False
     by_id, names = {c.id: c for c in old.children}, {c.name for c in old.children}
-    return all(_agrees(by_id[c.id], c) if c.id in by_id else c.name not in names for c in new.children)
+    for child in new.children:
+        agrees = _agrees(by_id[child.id], child) if child.id in by_id else child.name not in names
+        if not agrees:
+            return False
+    return True
 
 
 def _paths(field: Field | None, above: str = "") -> set[str]:

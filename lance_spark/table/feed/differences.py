@@ -213,14 +213,16 @@ def rows_of(snapshot: Snapshot, ids: Iterable[int]) -> list[Part]:
     return [part for _, fragment in sorted(snapshot.manifest.lazy_fragments.of_ids(ids).items()) if (part := _all(snapshot, fragment))]
 
 
-def _same_rows(f: Fragment, g: Fragment, operation: Operation) -> bool:
+def _same_rows(old: Fragment, new: Fragment, operation: Operation) -> bool:
     """True if two fragments with the same id are versions of one fragment. An Overwrite begins again with the first id."""
-    if f.row_ids is not None and g.row_ids is not None:
-        return f.row_ids == g.row_ids
+    if old.row_ids is not None and new.row_ids is not None:
+        return old.row_ids == new.row_ids
     if isinstance(operation, Overwrite):
         return False
-    paths = {(file.base_id, file.path) for file in f.files}
-    return not isinstance(operation, Restore | Unknown) or any((file.base_id, file.path) in paths for file in g.files)
+    if not isinstance(operation, Restore | Unknown):
+        return True
+    paths = {(file.base_id, file.path) for file in old.files}
+    return any((file.base_id, file.path) in paths for file in new.files)
 
 
 def _all(snapshot: Snapshot, fragment: Fragment) -> Part | None:
@@ -235,30 +237,32 @@ def _physical_rows(snapshot: Snapshot, fragment: Fragment) -> int:
     return physical_rows(fragment, snapshot.locations)
 
 
-def _compare(touched: Touched, before: Snapshot, f: Fragment, after: Snapshot, g: Fragment, operation: Operation) -> None:
+def _compare(
+    touched: Touched, before: Snapshot, fragment_before: Fragment, after: Snapshot, fragment_after: Fragment, operation: Operation
+) -> None:
     """Two versions of one fragment."""
-    if f.overlays != g.overlays:
-        raise UnsupportedFeatureError(f"{after}: fragment {g.id} has new overlays, whose changes cannot be read")
-    was_deleted, is_deleted = read_deletions(f, before.locations), read_deletions(g, after.locations)
+    if fragment_before.overlays != fragment_after.overlays:
+        raise UnsupportedFeatureError(f"{after}: fragment {fragment_after.id} has new overlays, whose changes cannot be read")
+    was_deleted, is_deleted = read_deletions(fragment_before, before.locations), read_deletions(fragment_after, after.locations)
     if len(left := np.setdiff1d(is_deleted, was_deleted, assume_unique=True)):
-        touched.left.append(Part(before, f, left))
+        touched.left.append(Part(before, fragment_before, left))
     if len(came := np.setdiff1d(was_deleted, is_deleted, assume_unique=True)):
-        touched.came.append(Part(after, g, came))
+        touched.came.append(Part(after, fragment_after, came))
     # A field that the commit has added changes no row. One that was there without a file was null.
     known = {field.id for field in before.manifest.schema.walk()}
     there = [field for field in after.manifest.schema.walk() if field.id in known]
-    changed = {field.id for field in there if _place(f, field) != _place(g, field)}
+    changed = {field.id for field in there if _place(fragment_before, field) != _place(fragment_after, field)}
     if not changed:
         return
-    both = np.setdiff1d(np.arange(_physical_rows(after, g)), np.union1d(was_deleted, is_deleted), assume_unique=True)
-    old, new = Part(before, f, both), Part(after, g, both)
+    both = np.setdiff1d(np.arange(_physical_rows(after, fragment_after)), np.union1d(was_deleted, is_deleted), assume_unique=True)
+    old, new = Part(before, fragment_before, both), Part(after, fragment_after, both)
     compared = only(after.manifest.schema.fields, known)
     fields = Schema(tuple(field for field in compared if not changed.isdisjoint(c.id for c in field.walk())))
     if not fields.fields:
         return  # the commit has cast the only field of a struct
     updated = _updated(old, new, fields, operation)
     if len(updated):
-        touched.updated.append(addresses_of(g.id, updated))
+        touched.updated.append(addresses_of(fragment_after.id, updated))
 
 
 def _place(fragment: Fragment, field: Field) -> object:
@@ -291,7 +295,8 @@ def _updated(old: Part, new: Part, fields: Schema, operation: Operation) -> np.n
     if marks[0] is not None and marks[1] is not None and (differ := marks[0] != marks[1]).any():
         marked: np.ndarray = rows[differ]
         return marked
-    masks = [differing(a.columns, b.columns) for a, b in zip(old.read(fields), new.read(fields), strict=True)]
+    batches = zip(old.read(fields), new.read(fields), strict=True)
+    masks = [differing(was.columns, now.columns) for was, now in batches]
     changed_rows: np.ndarray = rows[np.concatenate([np.empty(0, bool), *masks])]
     return changed_rows
 
@@ -300,7 +305,8 @@ def marks_of(snapshot: Snapshot, addresses: np.ndarray) -> np.ndarray:
     """The version that updated each of these rows last (uint64); 0 where it is not recorded."""
     order = np.argsort(addresses, kind="stable")
     marks = np.empty(len(addresses), np.uint64)
-    marks[order] = np.concatenate([np.empty(0, np.uint64), *(_marks([part]) for part in parts_at(snapshot, addresses))])
+    found = [_marks([part]) for part in parts_at(snapshot, addresses)]
+    marks[order] = np.concatenate([np.empty(0, np.uint64), *found])
     return marks
 
 

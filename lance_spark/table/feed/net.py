@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.table.feed.differences import NEEDS_ROW_IDS, Differences, addresses_of_ids, marks_of, parts_at
+from lance_spark.table.feed.differences import NEEDS_ROW_IDS, Differences, Part, addresses_of_ids, marks_of, parts_at
 from lance_spark.table.versions.snapshot import Snapshot
 
 
@@ -68,15 +68,17 @@ def _updated(begin: Snapshot, end: Snapshot, ids: np.ndarray, commit: Snapshot, 
     return Differences(begin, end, updated=(old[changed], new[changed]), commit=commit)
 
 
+def _row_ids(parts: Iterable[Part]) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.uint64), *(part.row_ids() for part in parts)])
+
+
 def _events(found: Differences) -> _Events:
     for snapshot in (found.before, found.after):
         if snapshot is not None and not snapshot.manifest.has_stable_row_ids:
             raise UnsupportedFeatureError(f"{snapshot}: net changes need stable row ids; {NEEDS_ROW_IDS}")
     _, new = found.updated
-    deleted, updated, inserted = (
-        np.concatenate([np.empty(0, np.uint64), *(part.row_ids() for part in parts)])
-        for parts in (found.deleted, parts_at(found.after, new), found.inserted)
-    )
+    deleted, inserted = _row_ids(found.deleted), _row_ids(found.inserted)
+    updated = _row_ids(parts_at(found.after, new))
     ids = np.concatenate([deleted, updated, inserted])
     was, is_now = np.ones(len(ids), bool), np.ones(len(ids), bool)
     was[len(deleted) + len(updated) :] = False
@@ -86,7 +88,8 @@ def _events(found: Differences) -> _Events:
 
 def _joined(events: list[_Events]) -> _Events:
     nothing = _Events(*(np.empty(0, t) for t in (np.uint64, np.int64, bool, bool)))
-    return _Events(*(np.concatenate(arrays) for arrays in zip(*(vars(e).values() for e in [nothing, *events]), strict=True)))
+    columns = zip(*(vars(some).values() for some in [nothing, *events]), strict=True)
+    return _Events(*(np.concatenate(arrays) for arrays in columns))
 
 
 def _groups(rows: np.ndarray, keys: np.ndarray) -> Iterator[np.ndarray]:

@@ -57,7 +57,10 @@ class _Budget:
     def take(self, files: int, size: int, rows: int) -> bool:
         """Take a part if it fits."""
         fits = self.is_new or (files <= self.files and size <= self.size and rows <= self.rows)
-        self.files, self.size, self.rows, self.is_new = self.files - files, self.size - size, self.rows - rows, False
+        self.files -= files
+        self.size -= size
+        self.rows -= rows
+        self.is_new = False
         return fits
 
 
@@ -178,7 +181,8 @@ class TableStream:
                 commits.append(place[0])
                 continue
             parts = self._added(place)
-            first, stop = start.done if place == start.place else 0, end.done if place == end.place else len(parts)
+            first = start.done if place == start.place else 0
+            stop = end.done if place == end.place else len(parts)
             tasks += self._row_tasks(self._version(place[0]), parts[first:stop])
         for run in np.split(np.array(commits, np.int64), np.flatnonzero(np.diff(commits) != 1) + 1):
             if len(run):
@@ -235,7 +239,9 @@ class TableStream:
             parts = [*found.deleted, *found.inserted]
             fragments = {(part.snapshot.version, part.fragment.id): part.fragment for part in parts}.values()
             size = sum(file.size or 0 for fragment in fragments for file in fragment.files)
-            return len(fragments), size, sum(len(part.offsets) for part in parts) + 2 * len(found.updated[0])
+            # An updated row is read twice: before and after.
+            rows = sum(len(part.offsets) for part in parts) + 2 * len(found.updated[0])
+            return len(fragments), size, rows
         fragment = after.manifest.lazy_fragments[part]
         return 1, sum(file.size or 0 for file in fragment.files), live_rows(fragment, after.locations)
 
@@ -265,7 +271,8 @@ class TableStream:
             return self._shape
         plan = self._shape.plan
         if plan.columns is None:
-            plan = replace(plan, columns=tuple(quoted([f.name]) for f in self._shape.plan.fields(self._shape.snapshot).fields))
+            shown = self._shape.plan.fields(self._shape.snapshot)
+            plan = replace(plan, columns=tuple(quoted([f.name]) for f in shown.fields))
             plan = replace(plan, with_row_id=False, with_row_address=False)
         view = replace(self._shape, snapshot=snapshot, plan=plan)
         try:
@@ -316,8 +323,8 @@ class TableStream:
             for version in (needed[0], *(v for v in needed if v not in there)):
                 self._version(version)
 
-    def _offset(self, version: int, done: int, snapshot: bool, start: Offset) -> Offset:
-        offset = Offset(version, done, snapshot, start.start)
+    def _offset(self, version: int, rows_read: int, snapshot: bool, start: Offset) -> Offset:
+        offset = Offset(version, rows_read, snapshot, start.start)
         return replace(offset, identity=self._version(offset.last).identity if offset.last else "")
 
     def _check(self, offset: Offset) -> None:

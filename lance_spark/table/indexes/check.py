@@ -88,7 +88,8 @@ def _problems(
 
 def _samples(snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, pa.RecordBatch]]:
     """Rows of some of the fragments."""
-    for fragment in {f.id: f for f in (*fragments[:1], *fragments[len(fragments) // 2 :][:1], *fragments[-1:])}.values():
+    first, middle, last = fragments[:1], fragments[len(fragments) // 2 :][:1], fragments[-1:]
+    for fragment in {f.id: f for f in (*first, *middle, *last)}.values():
         try:
             rows = _sample(snapshot, definition, _ends(fragment, live_rows(fragment, snapshot.locations)))
         except LanceError:

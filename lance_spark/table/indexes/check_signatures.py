@@ -26,11 +26,14 @@ def signature_problems(
     _, how = check_signatures(files)
     rows = [pa.record_batch([raw_values(column, batch), batch.column("_rowaddr")], names=["value", "row"]) for batch in samples]
     wanted = np.concatenate([np.empty(0, np.uint64), *(batch.column("row").to_numpy() for batch in rows)])
-    expected = {int(n): s.tobytes() for numbers, signatures in sign_rows(rows, how) for n, s in zip(numbers, signatures)}
+    expected: dict[int, bytes] = {}
+    for numbers, signatures in sign_rows(rows, how):
+        expected |= {int(n): s.tobytes() for n, s in zip(numbers, signatures)}
     found: dict[int, bytes] = {}
     for numbers, signatures in read_signatures(files):
         addresses, exist = segments.present(segment, numbers)
         own = exist & np.isin(addresses, wanted)
         found |= {int(n): s.tobytes() for n, s in zip(addresses[own], signatures[own])}
-    if wrong := sorted(n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)):
+    rows_of_both = expected.keys() | found.keys()
+    if wrong := sorted(n for n in rows_of_both if expected.get(n) != found.get(n)):
         yield f"has another signature than that of row {wrong[0] & 0xFFFFFFFF} of fragment {wrong[0] >> 32}"

@@ -55,8 +55,11 @@ class _Sampled:
     def problems(self, values: pa.Array) -> Iterator[str]:
         """The first row of the sample, whose values are given, that has another number of tokens than in the index, also of some tokens."""
         splitter = Splitter(self._index.parameters)
-        pieces = [(part.tokens, part.documents.astype(np.int64) + start) for start, _, part in splitter.split(values)]
-        tokens, documents = (np.concatenate([np.empty(0, np.int64), *(piece[i] for piece in pieces)]) for i in range(2))
+        tokens_found, documents_found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for start, _, part in splitter.split(values):
+            tokens_found.append(part.tokens)
+            documents_found.append(part.documents.astype(np.int64) + start)
+        tokens, documents = np.concatenate(tokens_found), np.concatenate(documents_found)
         yield from self._compare(np.bincount(documents, minlength=len(values)), lambda part: part.lengths, "tokens")
         known = splitter.tokens
         for number in range(0, len(known), max(len(known) // _TOKENS, 1)):

@@ -185,11 +185,11 @@ def build_tasks(cores: int, snapshot: Snapshot, definition: Definition, fragment
 
 def _groups(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[tuple[Fragment, ...]]:
     """Neighbouring fragments for one segment each."""
-    sizes = {
-        scan.parts[0].fragment.id: scan.num_bytes + _NUMBER_BYTES * scan.num_rows
-        for scan in plan_fragments(snapshot, definition.scan(snapshot), {f.id for f in fragments})
-        if scan.parts
-    }
+    scans = plan_fragments(snapshot, definition.scan(snapshot), {f.id for f in fragments})
+    sizes = {}
+    for scan in scans:
+        if scan.parts:
+            sizes[scan.parts[0].fragment.id] = scan.num_bytes + _NUMBER_BYTES * scan.num_rows
     most = min(MAX_SEGMENT_BYTES, max(MIN_SEGMENT_BYTES, -(-sum(sizes.values()) // cores)))
     groups: list[list[Fragment]] = []
     size = 0

@@ -32,10 +32,10 @@ class Indexes(Listing[dict[str, Any]]):
 
     def table(self, shown: int = SHOWN) -> Table:
         """One row for each segment."""
-        rows = [
-            (i["name"], i["type"], ", ".join(i["fields"]), str(i["version"]), number(len(i["fragment_ids"])), i["uuid"])
-            for i in self[:shown]
-        ]
+        rows = []
+        for index in self[:shown]:
+            columns, fragments = ", ".join(index["fields"]), number(len(index["fragment_ids"]))
+            rows.append((index["name"], index["type"], columns, str(index["version"]), fragments, index["uuid"]))
         headers = ("index", "kind", "columns", "version", "fragments", "segment")
         return Table(headers, rows, frozenset(["version", "fragments"]), left_out(self, shown=shown))
 
@@ -49,8 +49,9 @@ def list_indices(snapshot: Snapshot) -> Indexes:
     """
     indexes = snapshot.manifest.indexes
     names = {path[-1].id: ".".join(f.name for f in path) for path in snapshot.manifest.schema.paths()}
-    return Indexes(
-        {
+    found = Indexes()
+    for index, now in zip(indexes, through_reuse(indexes)):
+        described = {
             "name": index.name,
             "type": type_name(snapshot, index),
             "uuid": str(uuid.UUID(bytes=index.uuid)),
@@ -58,8 +59,8 @@ def list_indices(snapshot: Snapshot) -> Indexes:
             "version": index.dataset_version,
             "fragment_ids": set(fragments_of(now) or ()),
         }
-        for index, now in zip(indexes, through_reuse(indexes))
-    )
+        found.append(described)
+    return found
 
 
 def type_name(snapshot: Snapshot, index: IndexMetadata) -> str:
@@ -97,8 +98,9 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     Raises InvalidOptionError for an unknown name.
     """
     indexes = snapshot.manifest.indexes
-    segments = [(i, now) for i, now in zip(indexes, through_reuse(indexes)) if i.name == name and name not in SYSTEM_INDEXES]
-    if not segments:
+    pairs = zip(indexes, through_reuse(indexes))
+    segments = [(i, now) for i, now in pairs if i.name == name]
+    if not segments or name in SYSTEM_INDEXES:
         raise no_index(snapshot, name)
     rows = live_by_id(snapshot)
     covered = [(fragments_of(now) or BitMap()) & BitMap(rows) for _, now in segments]

@@ -31,12 +31,12 @@ _LOG = logging.getLogger(__name__)
 
 _QUERIES, _FEWEST_QUERIES = 128, 32
 _COMPARISONS = 1 << 27
-"""So many rows are compared with queries, or with the fewest queries."""
+"""The most comparisons of rows with queries, unless the fewest queries need more."""
 _NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LEAST_ROWS = 100
 """Smaller segments are not measured."""
 _CANDIDATES = 1000
-"""So many rows near each query are ranked by their codes."""
+"""The rows near each query that are ranked by their codes."""
 _SPARE = 50
 """Rows at one distance with the last one are equally near: so many further ones are known."""
 _EQUAL = 1e-5
@@ -212,7 +212,8 @@ class _Trial:
         """A vector beside each query that is no row: as far away as the nearest other row, in the direction between two near rows."""
         from lance_spark.table.search.brute_force import vectors_at
 
-        near = [(addresses[[0, len(addresses) // 4, len(addresses) // 2]]) for _, addresses in self._truth if len(addresses)]
+        found = [addresses for _, addresses in self._truth if len(addresses)]
+        near = [addresses[[0, len(addresses) // 4, len(addresses) // 2]] for addresses in found]
         if len(near) < len(self._own):
             return self._nearest.queries
         known = np.unique(np.concatenate(near))

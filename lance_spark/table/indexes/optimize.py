@@ -60,28 +60,28 @@ class Optimization:
     retrain: bool = False
 
 
-def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, properties: dict[str, str]) -> Snapshot:
+def optimize_indices(runner: Runner, snapshot: Snapshot, optimization: Optimization, properties: dict[str, str]) -> Snapshot:
     """Extend indexes to all fragments, in one commit. Indexes of unknown kinds stay as they are.
 
-    An index that is not named in `how` stays as it is, too, if new rows have a value that it cannot have.
+    An index that is not named in `optimization` stays as it is, too, if new rows have a value that it cannot have.
     """
     if done := done_before(snapshot.store, properties):
         return done
     snapshot = with_own_ids(snapshot)
-    results = run_writing(runner, snapshot, STAGES, how)
-    return commit_optimized(snapshot, how, results, properties)
+    results = run_writing(runner, snapshot, STAGES, optimization)
+    return commit_optimized(snapshot, optimization, results, properties)
 
 
-def _trained(snapshot: Snapshot, how: Optimization) -> list[Definition]:
+def _trained(snapshot: Snapshot, optimization: Optimization) -> list[Definition]:
     """Vector indexes that are built anew."""
-    return [w.definition for w in _wanted(snapshot, how) if w.anew and not has_model(w.definition)]
+    return [w.definition for w in _wanted(snapshot, optimization) if w.anew and not has_model(w.definition)]
 
 
-def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
+def _build_tasks(snapshot: Snapshot, optimization: Optimization, cores: int, results: Results) -> list[BuildTask]:
     """New segments for the fragments that an index does not cover."""
     models = models_in(results)
     tasks = []
-    for wanted in _wanted(snapshot, how):
+    for wanted in _wanted(snapshot, optimization):
         definition = wanted.definition
         if (model := models.get(definition.name)) is not None:
             if not model.files:
@@ -92,7 +92,7 @@ def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
                 built = build_tasks(cores, snapshot, definition, wanted.left)
                 tasks += in_parts(built) if wanted.anew and definition.kind.trained else built
             except InvalidOptionError as e:
-                _refuse(snapshot, how, wanted.definition.name, e)
+                _refuse(snapshot, optimization, wanted.definition.name, e)
     return tasks
 
 
@@ -103,19 +103,19 @@ def _build(task: BuildTask) -> IndexMetadata | Refused:
         return Refused(task.definition.name, e)
 
 
-def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOptionError | UnsupportedFeatureError) -> None:
-    if how.names is not None:
+def _refuse(snapshot: Snapshot, optimization: Optimization, name: str, error: InvalidOptionError | UnsupportedFeatureError) -> None:
+    if optimization.names is not None:
         raise error
     _LOG.warning("%s: the index %r is not extended: %s", snapshot, name, error)
 
 
-def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MergeTask]:
+def _merge_tasks(snapshot: Snapshot, optimization: Optimization, cores: int, results: Results) -> list[MergeTask]:
     """One segment for the new ones and others of an index."""
     built, models = [r for r in results[TRAINING] if isinstance(r, IndexMetadata)], models_in(results)
     refused = {r.name for r in results[TRAINING] if isinstance(r, Refused)}
     covers = _covers(snapshot) | {b.uuid: fragments_of(b) or BitMap() for b in built}
     tasks = []
-    for wanted in _wanted(snapshot, how):
+    for wanted in _wanted(snapshot, optimization):
         name = wanted.definition.name
         new = [b for b in built if b.name == name]
         if wanted.anew and wanted.definition.kind.trained and new:
@@ -123,31 +123,31 @@ def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
             tasks += gather_tasks(snapshot, with_model(snapshot, wanted.definition, models[name]), new)
         # Without new segments, the build was refused when it was planned.
         if not wanted.anew and name not in refused and (new or not wanted.left):
-            task = _merge_task(snapshot, wanted.definition, wanted.segments, new, covers, how.merge)
+            task = _merge_task(snapshot, wanted.definition, wanted.segments, new, covers, optimization.merge)
             tasks += [task] if task is not None else []
     return tasks
 
 
-def _rebuild_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
+def _rebuild_tasks(snapshot: Snapshot, optimization: Optimization, cores: int, results: Results) -> list[BuildTask]:
     """New segments in the place of those that cannot be read."""
     tasks = []
-    for task, merged in zip(_merge_tasks(snapshot, how, cores, results), results[TRAINING + 1], strict=True):
+    for task, merged in zip(_merge_tasks(snapshot, optimization, cores, results), results[TRAINING + 1], strict=True):
         if merged is None:
             covered = BitMap().union(*task.fragments)
             tasks += build_tasks(cores, snapshot, task.definition, [f for f in snapshot.manifest.fragments if f.id in covered])
     return tasks
 
 
-def _changes(snapshot: Snapshot, how: Optimization, results: Results) -> _Changes:
+def _changes(snapshot: Snapshot, optimization: Optimization, results: Results) -> _Changes:
     """What the results of the stages that write change."""
     new, removed, temporary = segments_in(results), list[IndexMetadata](), list[bytes]()
-    for task in _merge_tasks(snapshot, how, 1, results):
+    for task in _merge_tasks(snapshot, optimization, 1, results):
         temporary += [s.uuid for s in task.segments if s.uuid in new]
         removed += [s for s in task.segments if s.uuid not in new]
     temporary += segments_in(results[:TRAINING])
-    removed += [segment for wanted in _wanted(snapshot, how) if wanted.anew for segment in wanted.segments]
+    removed += [segment for wanted in _wanted(snapshot, optimization) if wanted.anew for segment in wanted.segments]
     for refused in (r for done in results for r in done if isinstance(r, Refused)):
-        _refuse(snapshot, how, refused.name, refused.error)
+        _refuse(snapshot, optimization, refused.name, refused.error)
         temporary += [uuid for uuid, segment in new.items() if segment.name == refused.name]
         removed = [segment for segment in removed if segment.name != refused.name]
     added = [segment for uuid, segment in new.items() if uuid not in temporary]
@@ -156,12 +156,12 @@ def _changes(snapshot: Snapshot, how: Optimization, results: Results) -> _Change
     return _Changes(added, removed, temporary)
 
 
-def _measure_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MeasureTask]:
+def _measure_tasks(snapshot: Snapshot, optimization: Optimization, cores: int, results: Results) -> list[MeasureTask]:
     """What searches of vector indexes find in new segments, and in those of which it is not known."""
-    changes = _changes(snapshot, how, results)
+    changes = _changes(snapshot, optimization, results)
     gone = {s.uuid for s in changes.removed}
     tasks = []
-    for wanted in _wanted(snapshot, how):
+    for wanted in _wanted(snapshot, optimization):
         if wanted.definition.kind.trained:
             kept = [s for s in wanted.segments if s.uuid not in gone and is_outdated(snapshot, wanted.definition, s)]
             new = [s for s in changes.added if s.name == wanted.definition.name]
@@ -169,9 +169,9 @@ def _measure_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: R
     return tasks
 
 
-def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, properties: dict[str, str]) -> Snapshot:
+def commit_optimized(snapshot: Snapshot, optimization: Optimization, results: Results, properties: dict[str, str]) -> Snapshot:
     """Commit the results of all stages for the same version."""
-    changes = _changes(snapshot, how, results)
+    changes = _changes(snapshot, optimization, results)
     added, removed = measured_segments(changes.added, results), changes.removed
     told = {r.uuid for stage in results for r in stage if isinstance(r, Measurement) and r.measured is not None}
     again = [s for s in snapshot.manifest.indexes if s.uuid in told]
@@ -204,26 +204,26 @@ class _Wanted:
     left: Sequence[Fragment]
 
 
-def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
+def _wanted(snapshot: Snapshot, optimization: Optimization) -> list[_Wanted]:
     existing = {i.name for i in snapshot.manifest.indexes} - SYSTEM_INDEXES
-    check_type("index_names", how.names or (), Iterable, "a sequence of names")
-    for name in how.names or ():
+    check_type("index_names", optimization.names or (), Iterable, "a sequence of names")
+    for name in optimization.names or ():
         if name not in existing:
             raise no_index(snapshot, name)
     covers, fragments = _covers(snapshot), snapshot.manifest.fragments
     found = []
-    for name in sorted(existing if how.names is None else set(how.names)):
+    for name in sorted(existing if optimization.names is None else set(optimization.names)):
         segments = segments_of(snapshot, name)
         definition = definition_of(snapshot, segments)
         if definition is None:
-            if how.names is not None:
+            if optimization.names is not None:
                 raise UnsupportedFeatureError(f"the index {name!r} is of a kind or version that cannot be extended")
             _LOG.warning("%s: the index %r is of a kind or version that cannot be extended", snapshot, name)
             continue
         covered = BitMap().union(*(covers[s.uuid] for s in segments))
         left = [f for f in fragments if f.id not in covered]
         lost = any(_may_lack(snapshot, definition, s, covers[s.uuid]) for s in segments)
-        if how.retrain or lost or (left and not (has_value_type(definition) and has_model(definition))):
+        if optimization.retrain or lost or (left and not (has_value_type(definition) and has_model(definition))):
             found.append(_Wanted(without_model(without_value_type(definition)), segments, True, fragments))
         else:
             found.append(_Wanted(definition, segments, False, left))
@@ -304,9 +304,12 @@ def _merge_task(
 ) -> MergeTask | None:
     """The task that joins the new segments and the smallest others, or only of the `newest` of them; None if there is nothing to join."""
     physical = {f.id: f.physical_rows for f in snapshot.manifest.fragments}
-    rows = {s.uuid: sum(physical[f] for f in covers[s.uuid]) for s in (*segments, *built)}
+    rows = {}
+    for segment in (*segments, *built):
+        rows[segment.uuid] = sum(physical[f] for f in covers[segment.uuid])
     if newest is not None:
-        segments = sorted(segments, key=lambda s: (s.dataset_version, s.created_at or 0))[len(segments) - min(newest, len(segments)) :]
+        by_age = sorted(segments, key=lambda s: (s.dataset_version, s.created_at or 0))
+        segments = by_age[max(len(by_age) - newest, 0) :]
     chosen, total = list(built), sum(rows[b.uuid] for b in built)
     for segment in sorted(segments, key=lambda s: rows[s.uuid]):
         total += rows[segment.uuid]

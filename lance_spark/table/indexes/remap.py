@@ -64,13 +64,14 @@ class RemapTask:
 def needs_addresses(snapshot: Snapshot, fragments: BitMap) -> list[tuple[IndexMetadata, Definition]]:
     """The segments that can follow and name rows of these fragments by address."""
     stable, definitions = snapshot.manifest.has_stable_row_ids, remappable(snapshot)
-    return [
-        (index, definitions[index.uuid])
-        for index in snapshot.manifest.indexes
-        if index.uuid in definitions
-        and definitions[index.uuid].kind.has_addresses(index.index_version, stable)
-        and (fragments_of(index) or BitMap()) & fragments
-    ]
+    found = []
+    for index in snapshot.manifest.indexes:
+        definition = definitions.get(index.uuid)
+        if definition is None or not definition.kind.has_addresses(index.index_version, stable):
+            continue
+        if (fragments_of(index) or BitMap()) & fragments:
+            found.append((index, definition))
+    return found
 
 
 def remap(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup], only_zones: bool = False) -> tuple[RewrittenIndex, ...]:
@@ -83,7 +84,8 @@ def remap(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup], on
     for segment, definition in needs_addresses(snapshot, moved):
         if only_zones and not definition.kind.zoned:
             continue
-        own = tuple(g for g in groups if BitMap(f.id for f in g.old_fragments) & (fragments_of(segment) or BitMap()))
+        covered = fragments_of(segment) or BitMap()
+        own = tuple(g for g in groups if BitMap(f.id for f in g.old_fragments) & covered)
         new = [f for g in own for f in g.new_fragments]
         scan = plan_group(snapshot, definition.scan(snapshot), new) if definition.kind.zoned else None
         tasks.append(RemapTask(snapshot, segment, definition, own, scan))
@@ -122,17 +124,19 @@ class _Existing(Translation):
     fragments: BitMap
 
     def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return numbers, np.isin((numbers >> np.uint64(32)).astype(np.uint32), np.asarray(self.fragments.to_array(), np.uint32))
+        own = np.asarray(self.fragments.to_array(), np.uint32)
+        return numbers, np.isin((numbers >> np.uint64(32)).astype(np.uint32), own)
 
     def rows(self, rows: dict[int, BitMap]) -> dict[int, BitMap]:
         return {fragment: found for fragment, found in rows.items() if fragment in self.fragments}
 
 
 def _group(snapshot: Snapshot, group: RewriteGroup) -> Group:
-    old = tuple(
-        OldFragment(f.id, f.physical_rows, None if f.deletion is None else live_offsets(f, snapshot.locations)) for f in group.old_fragments
-    )
-    return Group(old, tuple((f.id, f.physical_rows) for f in group.new_fragments))
+    old = []
+    for fragment in group.old_fragments:
+        live = None if fragment.deletion is None else live_offsets(fragment, snapshot.locations)
+        old.append(OldFragment(fragment.id, fragment.physical_rows, live))
+    return Group(tuple(old), tuple((f.id, f.physical_rows) for f in group.new_fragments))
 
 
 def _of_zones(task: RemapTask, target: IndexTarget) -> Trained:
@@ -186,7 +190,8 @@ def rebuild(runner: Runner, snapshot: Snapshot, old: Sequence[Fragment], new: Se
     Each index gets one segment that covers all of `new`. One that cannot be built, or would be too large, is left out.
     """
     moved, definitions = BitMap(f.id for f in old), remappable(snapshot)
-    rows, stays = sum(f.physical_rows for f in new), {f.id: f.physical_rows for f in snapshot.manifest.fragments if f.id not in moved}
+    rows = sum(f.physical_rows for f in new)
+    stays = {f.id: f.physical_rows for f in snapshot.manifest.fragments if f.id not in moved}
     tasks = []
     for name in sorted({i.name for i in snapshot.manifest.indexes} - SYSTEM_INDEXES):
         segments = [i for i in snapshot.manifest.indexes if i.name == name and i.uuid in definitions]

@@ -33,13 +33,13 @@ def writing(
     return Stage(tasks, partial(attempted, run))
 
 
-def run_writing(runner: Runner, snapshot: Snapshot, stages: Sequence[Stage[How]], how: How) -> Results:
+def run_writing(runner: Runner, snapshot: Snapshot, stages: Sequence[Stage[How]], options: How) -> Results:
     """The results of all stages of `writing`. If one fails, the segments of all are deleted."""
 
     def discard(begun: Sequence[Sequence[Any]], results: Results) -> None:
         discard_attempts(snapshot.store, [task for tasks in begun for task in tasks])
 
-    return run_stages(runner, snapshot, stages, how, discard)
+    return run_stages(runner, snapshot, stages, options, discard)
 
 
 def segments_in(results: Results) -> dict[bytes, IndexMetadata]:

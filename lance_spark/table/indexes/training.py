@@ -51,23 +51,24 @@ _DRAWN_AT_ONCE = 1 << 16
 def training(definitions: Callable[[Snapshot, How], Sequence[Definition]]) -> tuple[Stage[How], ...]:
     """The stages that train the models of these indexes; see `models_in`."""
 
-    def whole(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[TrainTask]:
-        return [TrainTask(d, snapshot, _outgrows(snapshot, d)) for d in definitions(snapshot, how)]
+    def whole(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[TrainTask]:
+        return [TrainTask(d, snapshot, _outgrows(snapshot, d)) for d in definitions(snapshot, options)]
 
-    def drawing(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[DrawTask]:
+    def drawing(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[DrawTask]:
         coarse = {m.name: m for m in segments_in(results[:1]).values() if m.files}
-        return [t for d in definitions(snapshot, how) if d.name in coarse for t in _draws(d, snapshot, coarse[d.name])]
+        return [t for d in definitions(snapshot, options) if d.name in coarse for t in _draws(d, snapshot, coarse[d.name])]
 
-    def parts(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[PartTask]:
+    def parts(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[PartTask]:
         found = []
-        for definition in definitions(snapshot, how):
+        for definition in definitions(snapshot, options):
             drawn = tuple(s for s in segments_in(results[1:2]).values() if s.name == definition.name)
             found += [PartTask(definition, snapshot, drawn, i) for i in range(len(drawn))]
         return found
 
-    def joining(snapshot: Snapshot, how: How, cores: int, results: Results) -> list[TrainTask]:
-        drawn, trained = {s.name for s in segments_in(results[1:2]).values()}, segments_in(results[2:3]).values()
-        wanted = [d for d in definitions(snapshot, how) if d.name in drawn]
+    def joining(snapshot: Snapshot, options: How, cores: int, results: Results) -> list[TrainTask]:
+        drawn = {s.name for s in segments_in(results[1:2]).values()}
+        trained = segments_in(results[2:3]).values()
+        wanted = [d for d in definitions(snapshot, options) if d.name in drawn]
         return [TrainTask(d, snapshot, False, tuple(s for s in trained if s.name == d.name)) for d in wanted]
 
     return writing(whole, train_model), writing(drawing, draw), writing(parts, train_part), writing(joining, train_model)
@@ -203,7 +204,11 @@ def _draws(definition: Definition, snapshot: Snapshot, coarse: IndexMetadata) ->
     size = recipe_for(definition).sample_size(total)
     count = min(-(-size * 4 * vectors_in(definition.field.type).list_size // MOST_SAMPLE_BYTES), size)
     bounds, sizes = ([whole * i // count for i in range(count + 1)] for whole in (total, size))
-    return [DrawTask(definition, snapshot, coarse, bounds[i], bounds[i + 1], sizes[i + 1] - sizes[i]) for i in range(count)]
+    tasks = []
+    for i in range(count):
+        own_size = sizes[i + 1] - sizes[i]
+        tasks.append(DrawTask(definition, snapshot, coarse, bounds[i], bounds[i + 1], own_size))
+    return tasks
 
 
 def draw(task: DrawTask) -> IndexMetadata:
@@ -213,7 +218,8 @@ def draw(task: DrawTask) -> IndexMetadata:
     snapshot, definition = task.snapshot, task.definition
     rng = np.random.default_rng(task.first)
     chosen = task.first + np.sort(rng.choice(task.stop - task.first, task.size, replace=False))
-    rows = (b for at in range(0, task.size, _DRAWN_AT_ONCE) for b in _taken(snapshot, definition, chosen[at : at + _DRAWN_AT_ONCE]))
+    pieces = (chosen[at : at + _DRAWN_AT_ONCE] for at in range(0, task.size, _DRAWN_AT_ONCE))
+    rows = (batch for piece in pieces for batch in _taken(snapshot, definition, piece))
     model = {MODEL: model_files(snapshot, definition, task.coarse)}
     with on_failure(lambda: discard(snapshot.store, task.uuid)):
         trained = train(rows, definition.field.type, _target(snapshot, task.uuid), model)

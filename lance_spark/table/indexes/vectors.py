@@ -123,7 +123,8 @@ def gather_tasks(snapshot: Snapshot, definition: Definition, built: Sequence[Ind
         rows += own
     covers = [tuple(fragments_of(s) or BitMap() for s in group) for group in groups]
     lack = len(built) > 1 and recipe_for(definition).graph is not None
-    return [MergeTask(definition, snapshot, tuple(g), c) for g, c in zip(groups, covers) if len(g) > 1 or lack]
+    joined = [(tuple(g), c) for g, c in zip(groups, covers) if len(g) > 1 or lack]
+    return [MergeTask(definition, snapshot, group, covered) for group, covered in joined]
 
 
 def gather(task: MergeTask) -> IndexMetadata:

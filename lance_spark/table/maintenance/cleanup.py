@@ -311,7 +311,7 @@ class _Cleanup:
     def _pause(self) -> None:
         """Wait until the pause since `_since` is over."""
         if self._old and not self._policy.dry_run:
-            pause = PAUSE_S if self._store.location.kind in ("file", "memory") else 5 * PAUSE_S
+            pause = PAUSE_S if not self._store.is_remote else 5 * PAUSE_S
             time.sleep(max(self._since + pause - time.monotonic(), 0))
 
     def _is_of_age(self, manifest: Manifest) -> bool:
@@ -373,8 +373,10 @@ class _Cleanup:
         root, own = self._snapshot.root, self._snapshot.manifest.branch
         tags, needed = self._tags()
         old = (v for v in self._old if v >= needed)
-        named = {*tags.values(), *old, *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
-        named |= {t.version for t in refs.tags(root).values() if t.branch == own and t.name.startswith(MERGED_TAG)}
+        branches = (b for b in refs.branches(root).values() if b.parent_branch == own)
+        named = {*tags.values(), *old, *(b.parent_version for b in branches)}
+        own_tags = (t for t in refs.tags(root).values() if t.branch == own)
+        named |= {t.version for t in own_tags if t.name.startswith(MERGED_TAG)}
         clones = (c for c in refs.clones(root) if c.branch == own)
         return named | {c.version for c in clones if is_needed(root, c, self._snapshot.allow_other_stores)}
 
@@ -474,7 +476,10 @@ def files_of_table(snapshot: Snapshot) -> Iterator[tuple[str, Entry]]:
     branches = refs.branches(snapshot.root)
     branch = snapshot.manifest.branch
     # A branch "x/data/y" is inside the data folder of the branch "x".
-    inner = tuple(folder_of(b)[len(folder_of(branch)) + 1 :] + "/" for b in branches if branch and b.startswith(f"{branch}/"))
+    inner: tuple[str, ...] = ()
+    if branch:
+        start = len(folder_of(branch)) + 1
+        inner = tuple(folder_of(b)[start:] + "/" for b in branches if b.startswith(f"{branch}/"))
     for folder in _FOLDERS:
         for entry in store.walk(folder):
             path = f"{folder}/{entry.name}"

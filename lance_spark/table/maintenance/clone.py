@@ -158,9 +158,9 @@ def _shallow(source: Snapshot) -> Manifest:
 def with_bases(manifest: Manifest, base: Callable[[int | None], int | None]) -> Manifest:
     """The manifest with the base ids of all files mapped by `base`."""
 
-    def fragment(f: Fragment) -> Fragment:
-        deletion = None if f.deletion is None else replace(f.deletion, base_id=base(f.deletion.base_id))
-        return replace(f, files=tuple(replace(file, base_id=base(file.base_id)) for file in f.files), deletion=deletion)
+    def fragment(original: Fragment) -> Fragment:
+        deletion = None if original.deletion is None else replace(original.deletion, base_id=base(original.deletion.base_id))
+        return replace(original, files=tuple(replace(file, base_id=base(file.base_id)) for file in original.files), deletion=deletion)
 
     indexes = tuple(replace(index, base_id=base(index.base_id)) for index in manifest.indexes)
     return replace(manifest, fragments=tuple(fragment(f) for f in manifest.fragments), indexes=indexes)
@@ -220,7 +220,8 @@ def files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
     """All files of the version, after checks: path in the new table -> store and path of the file."""
     found: dict[str, tuple[Store, str]] = {}
     manifest = source.manifest
-    used = {base_id for f in manifest.fragments for base_id in (*(file.base_id for file in f.files), f.deletion and f.deletion.base_id)}
+    used = {file.base_id for f in manifest.fragments for file in f.files}
+    used |= {f.deletion.base_id for f in manifest.fragments if f.deletion is not None}
     used |= {index.base_id for index in manifest.indexes}
     for base in manifest.base_paths:
         if base.id in used:
@@ -291,16 +292,16 @@ def _inlined(source: Snapshot) -> Manifest:
     Copying is unsafe: these could be any files.
     """
 
-    def inlined(f: Fragment) -> Fragment:
+    def inlined(fragment: Fragment) -> Fragment:
         def loaded(sequence: LineageSequence | None, parse: Callable[[bytes, int], object]) -> bytes | None:
             if sequence is None or isinstance(sequence, bytes):
                 return sequence
             data = load_sequence(sequence, source.locations)
-            parse(data, f.physical_rows)
+            parse(data, fragment.physical_rows)
             return data
 
-        created, updated = loaded(f.created_at, parse_versions), loaded(f.updated_at, parse_versions)
-        return replace(f, row_ids=loaded(f.row_ids, parse_row_ids), created_at=created, updated_at=updated)
+        created, updated = loaded(fragment.created_at, parse_versions), loaded(fragment.updated_at, parse_versions)
+        return replace(fragment, row_ids=loaded(fragment.row_ids, parse_row_ids), created_at=created, updated_at=updated)
 
     fragments = tuple(inlined(f) for f in source.manifest.fragments)
     return replace(source.manifest, fragments=fragments, indexes=tuple(map(with_inline_details, source.manifest.indexes)))

@@ -50,9 +50,9 @@ def bar(progress: bool | None, what: str, total: int) -> Iterator[Callable[[int,
         return
     with tqdm(desc=what, total=total, leave=False, delay=0 if progress else _DELAY, unit="rows", unit_scale=True) as shown:
 
-        def move(done: int, remark: str) -> None:
+        def move(rows_done: int, remark: str) -> None:
             shown.set_postfix_str(remark, refresh=False)
-            shown.update(done - shown.n)
+            shown.update(rows_done - shown.n)
 
         yield move
 

@@ -74,7 +74,8 @@ class Report:
         return not self.problems
 
     def __str__(self) -> str:
-        lines = [f"{p.kind}: {p.path}: {p.message}" for p in self.problems] + [f"orphan: {path}" for path in self.orphans]
+        lines = [f"{p.kind}: {p.path}: {p.message}" for p in self.problems]
+        lines += [f"orphan: {path}" for path in self.orphans]
         lines += [f"unread: {self.unread}"] if self.unread else []
         lines += [f"unheld: {notice}" for notice in self._notices()]
         return "\n".join([self._summary(), *map(one_line, lines)])
@@ -91,9 +92,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         mark = "✓" if self.ok else "✗"
-        problems = Table(
-            ("problem", "file", "message"), [(p.kind, p.path, p.message) for p in self.problems[:SHOWN]], note=left_out(self.problems)
-        )
+        found = [(p.kind, p.path, p.message) for p in self.problems[:SHOWN]]
+        problems = Table(("problem", "file", "message"), found, note=left_out(self.problems))
         orphans = Table(("orphans",), [(path,) for path in self.orphans[:SHOWN]], note=left_out(self.orphans))
         tables = "".join(t._repr_html_() for t in (problems, orphans) if t.rows)
         notices = "".join(f"<div>{escape(notice)}</div>" for notice in (self.unread, *self._notices()) if notice)
@@ -153,7 +153,8 @@ def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
         if index.details_file is not None:
             yield index.details_file.path, _at_base(snapshot, index.base_id, _details(index))
         for listed in index.files:
-            yield f"{folder}/{listed.path}", _at_base(snapshot, index.base_id, check_size(store, f"{folder}/{listed.path}", listed.size))
+            path = f"{folder}/{listed.path}"
+            yield path, _at_base(snapshot, index.base_id, check_size(store, path, listed.size))
     if manifest.transaction is None and manifest.transaction_file:
         path = f"{TRANSACTIONS}/{manifest.transaction_file}"
         yield path, check_size(snapshot.store, path, None)

@@ -106,10 +106,14 @@ def take_blobs(
     for step in steps[1:]:
         descriptors = pc.struct_field(descriptors, [descriptors.type.get_field_index(step.name)])
     fragments, source = {fragment.id: fragment for fragment in reversed(snapshot.manifest.fragments)}, cache(partial(_source, snapshot))
-    return [
-        None if place is None else _open(snapshot, source, _file(fragments[RowAddress(address).fragment_id], steps[-1]), place)
-        for place, address in zip(descriptors.to_pylist(), rows["_rowaddr"].to_pylist())
-    ]
+    found: list[BlobFile | None] = []
+    for place, address in zip(descriptors.to_pylist(), rows["_rowaddr"].to_pylist()):
+        if place is None:
+            found.append(None)
+            continue
+        fragment = fragments[RowAddress(address).fragment_id]
+        found.append(_open(snapshot, source, _file(fragment, steps[-1]), place))
+    return found
 
 
 def _file(fragment: Fragment, field: Field) -> DataFile:

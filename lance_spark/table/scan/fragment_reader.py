@@ -149,7 +149,7 @@ class FragmentReader:
             self._open(self._fragment.files[0])
 
     def live(self, offsets: np.ndarray) -> np.ndarray:
-        """Those of these ascending offsets (int64) that are of rows that exist and are not deleted."""
+        """The offsets, among these ascending ones (int64), of rows that exist and are not deleted."""
         offsets, deleted = offsets[offsets < self._total].astype(np.int64), self._deleted
         if not len(deleted):
             return offsets
@@ -207,7 +207,8 @@ class FragmentReader:
         if field_id == FILE_ROW:
             return pa.array(_numbers(rows).astype(np.int64))
         store, path = self._locations.data_file(self._fragment.files[0])
-        return pa.repeat(pa.scalar({FILE_PATH: f"{store.uri}/{path}", FILE_NAME: path.rpartition("/")[2]}[field_id]), len(rows))
+        shown = {FILE_PATH: f"{store.uri}/{path}", FILE_NAME: path.rpartition("/")[2]}
+        return pa.repeat(pa.scalar(shown[field_id]), len(rows))
 
     def _signed(self, field_id: int, numbers: pa.Array) -> pa.Array:
         """The values of a column with a name of Delta Lake's, whose type is signed. Ours are not."""
@@ -245,7 +246,8 @@ class FragmentReader:
             for (_, fields, _), group in zip(stored.in_files, arrays):
                 for field, array in zip(fields, group):
                     parts.setdefault(field.id, []).append(array)
-            yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
+            merged = {i: merge(stored.fields[i], group) for i, group in parts.items()}
+            yield merged, len(arrays[0][0])
 
     def stored(self, columns: Projection) -> Stored:
         """What is read from the files."""
@@ -325,13 +327,15 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
         return positions, None
-    if not len(deleted) and not len(positions) <= positions[-1] - positions[0] < 2 * len(positions):
-        is_run = positions[-1] - positions[0] < len(positions)
+    distance = positions[-1] - positions[0]
+    if not len(deleted) and not len(positions) <= distance < 2 * len(positions):
+        is_run = distance < len(positions)
         return range(int(positions[0]), int(positions[-1]) + 1) if is_run else positions, None
     # For each deleted row, the number of rows before it that are not deleted.
     before = deleted.astype(np.int64) - np.arange(len(deleted))
     first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))
-    span, among = range(first, last + 1), deleted[slice(*np.searchsorted(deleted, [first, last]))]
+    span = range(first, last + 1)
+    among = deleted[slice(*np.searchsorted(deleted, [first, last]))]
     if isinstance(positions, range) and len(span) <= 2 * len(positions):
         return span, _mask(len(span), among - first, False) if len(among) else None
     offsets = _numbers(positions)

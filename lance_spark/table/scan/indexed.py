@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, LanceError, SchemaMismatchError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import UNREADABLE, CorruptFileError, LanceError, SchemaMismatchError
 from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within, without
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, SEARCHED, Kind, kind_of
@@ -196,7 +196,8 @@ class Segments:
         """The kind of an index whose writer did not record it, if it is of vectors: these had no other indexes."""
         if index.details_type:
             return None
-        of_vectors = any(f.id in index.fields and vector_type(f.type)[0] for f in self._snapshot.manifest.schema.walk())
+        fields = (f for f in self._snapshot.manifest.schema.walk() if f.id in index.fields)
+        of_vectors = any(vector_type(f.type)[0] for f in fields)
         return SEARCHED["VectorIndexDetails"] if of_vectors else None
 
     def _with_present_fragments(self) -> Iterator[tuple[IndexMetadata, IndexMetadata]]:
@@ -248,7 +249,8 @@ class Segments:
             groups.setdefault(frozenset(columns_of(operand)), []).append(operand)
         answers: list[Answer | None] = []
         for paths, group in groups.items():
-            together = self._of_column(And(tuple(group))) if len(paths) == 1 and 1 < len(group) < len(conjuncts) else None
+            is_on_one_column = len(paths) == 1 and 1 < len(group) < len(conjuncts)
+            together = self._of_column(And(tuple(group))) if is_on_one_column else None
             answers += [together] if together is not None else [self.answer(o) for o in group]
         known = [a for a in answers if a is not None]
         if not known:
@@ -301,7 +303,7 @@ class Segments:
                 raise CorruptFileError("its writer may have lost the rows that a compaction moved twice; optimize_indices builds it again")
             found = self._found(segment, field, condition)
             return found if found is None or not lost else without(found, lost)
-        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+        except UNREADABLE as e:
             self.unused(segment.index, e)
             return None
 
@@ -386,16 +388,11 @@ class Segments:
             known = {f: segment.sizes[number] for f, number in segment.renumbered.items() if number in segment.sizes}
         elif self._has_addresses(segment):
             known = {f: size for f, size in self._sizes.items() if f in segment.built_from}
-        opened = self._opened[index.uuid, field.id] = IndexFiles(
-            store,
-            folder,
-            field,
-            known,
-            self.live_rows(segment.covered),
-            {file.path: file.size for file in index.files if file.size},
-            index.details,
-            verify_checksums=self._snapshot.verify_checksums,
-        )
+        live_rows = self.live_rows(segment.covered)
+        sizes = {file.path: file.size for file in index.files if file.size}
+        verify = self._snapshot.verify_checksums
+        opened = IndexFiles(store, folder, field, known, live_rows, sizes, index.details, verify_checksums=verify)
+        self._opened[index.uuid, field.id] = opened
         return opened
 
     def _addresses(self, segment: Segment, rows: Rows) -> Rows | None:
@@ -442,7 +439,8 @@ class Segments:
     def _addresses_of_ids(self, segment: Segment, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The addresses of rows with these row ids, and a mask of those that are in fragments that the segment covers."""
         order = np.argsort(ids, kind="stable")
-        wanted, addresses, exist = ids[order], np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.bool_)
+        wanted = ids[order]
+        addresses, exist = np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.bool_)
         for fragment in segment.covered:
             which, rows = row_ids_of(self._fragment(fragment), self._snapshot.locations).find(wanted)
             addresses[order[which]] = rows.astype(np.uint64) + (np.uint64(fragment) << np.uint64(32))

@@ -44,9 +44,12 @@ def key_hashes(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray | No
 
 def are_hashed(t: pa.DataType) -> bool:
     """Whether `key_hashes` supports values of a type."""
-    numbers = pa.types.is_integer(t) or pa.types.is_float32(t) or pa.types.is_float64(t) or pa.types.is_decimal128(t)
+    if t == pa.uint64():
+        return False
+    floats = pa.types.is_float32(t) or pa.types.is_float64(t)
+    numbers = pa.types.is_integer(t) or floats or pa.types.is_decimal128(t)
     plain = pa.types.is_boolean(t) or pa.types.is_date32(t) or pa.types.is_timestamp(t) or is_bytes(t)
-    return bool((numbers or plain) and t != pa.uint64())
+    return bool(numbers or plain)
 
 
 @kernel
@@ -63,7 +66,8 @@ def _words(column: pa.Array) -> list[np.ndarray]:
     """Numbers (uint64) that are equal for equal values; those of nulls do not matter."""
     t = column.type
     if pa.types.is_decimal128(t):
-        words = np.frombuffer(column.buffers()[1] or b"", "<u8")[2 * column.offset : 2 * (column.offset + len(column))]
+        start, stop = column.offset, column.offset + len(column)
+        words = np.frombuffer(column.buffers()[1] or b"", "<u8")[2 * start : 2 * stop]
         return [words[::2], words[1::2]]
     if is_bytes(t):
         return [_of_bytes(column.cast(pa.large_binary()))]

@@ -10,15 +10,15 @@ class FindsItsRows:
 
     @property
     def scans(self) -> tuple[ScanTask, ...]:
-        """As `ScanTask.scans`: such a task finds its rows itself."""
+        """No scans, in contrast to `ScanTask.scans`: such a task finds its rows itself."""
         return ()
 
     @property
     def tables(self) -> tuple[int, int]:
-        """As `ScanTask.tables`."""
+        """No tables, in contrast to `ScanTask.tables`."""
         return (0, 0)
 
     @property
     def indexes(self) -> str:
-        """As `ScanTask.indexes`: `explain` of what is read names those that it uses."""
+        """No names, in contrast to `ScanTask.indexes`: `explain` of what is read names those that it uses."""
         return ""

@@ -78,7 +78,8 @@ class Parts(Sequence[Part]):
         """The same parts as columns."""
         if isinstance(parts, Parts):
             return parts
-        starts, stops = np.array([(part.start, part.stop) for part in parts], np.int64).reshape(-1, 2).T
+        bounds = np.array([(part.start, part.stop) for part in parts], np.int64)
+        starts, stops = bounds.reshape(-1, 2).T
         firsts = np.array([-1 if part.first_row is None else part.first_row for part in parts], np.int64)
         found = {i: part.found for i, part in enumerate(parts) if part.found is not None}
         exact = np.array([part.exact for part in parts], np.bool_)
@@ -104,7 +105,8 @@ class Parts(Sequence[Part]):
         """The parts at these places, or those rows of them that are from `starts` to `stops`."""
         numbers = (range(len(self))[places] if isinstance(places, slice) else places.tolist()) if self.found else ()
         found = {i: self.found[place] for i, place in enumerate(numbers) if place in self.found}
-        starts, stops = self.starts[places] if starts is None else starts, self.stops[places] if stops is None else stops
+        starts = self.starts[places] if starts is None else starts
+        stops = self.stops[places] if stops is None else stops
         firsts = None if self.firsts is None else self.firsts[places]
         return Parts(self.fragments.chosen(places), starts, stops, firsts, found, self.exact[places])
 
@@ -128,7 +130,8 @@ class Parts(Sequence[Part]):
             return self.chosen(index)
         i = range(len(self))[index]
         first = None if self.firsts is None else int(self.firsts[i])
-        return Part(self.fragments[i], int(self.starts[i]), int(self.stops[i]), self.found.get(i), bool(self.exact[i]), first)
+        start, stop, exact = int(self.starts[i]), int(self.stops[i]), bool(self.exact[i])
+        return Part(self.fragments[i], start, stop, self.found.get(i), exact, first)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -138,7 +141,7 @@ class Parts(Sequence[Part]):
 
     def packed(self, start: int, stop: int) -> tuple[Any, ...]:
         """The parts at the places from `start` to `stop` as plain values for `unpacked`. They pickle fast: there may be 100,000 tasks."""
-        found = {i - start: rows.serialize() for i, rows in self.found.items() if start <= i < stop} if self.found else {}
+        found = {i - start: rows.serialize() for i, rows in self.found.items() if start <= i < stop}
         firsts = None if self.firsts is None else self.firsts[start:stop].tobytes()
         numbers = (self.starts[start:stop].tobytes(), self.stops[start:stop].tobytes(), firsts)
         return *self.fragments.packed(start, stop), *numbers, found, self.exact[start:stop].tobytes()
@@ -156,9 +159,11 @@ class Parts(Sequence[Part]):
         exact: bytes,
     ) -> Parts:
         """The parts of `packed`."""
-        fragments, known = Fragments.unpacked(name, fields, held), None if firsts is None else np.frombuffer(firsts, np.int64)
+        fragments = Fragments.unpacked(name, fields, held)
+        known = None if firsts is None else np.frombuffer(firsts, np.int64)
         rows = {place: BitMap.deserialize(data) for place, data in found.items()}
-        return cls(fragments, np.frombuffer(starts, np.int64), np.frombuffer(stops, np.int64), known, rows, np.frombuffer(exact, np.bool_))
+        bounds = np.frombuffer(starts, np.int64), np.frombuffer(stops, np.int64)
+        return cls(fragments, *bounds, known, rows, np.frombuffer(exact, np.bool_))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Parts.unpacked, self.packed(0, len(self))
@@ -221,11 +226,16 @@ def _bounds(snapshot: Snapshot, path: tuple[str, ...]) -> PageBounds | None:
         return None
     ids, physical, _, _ = snapshot.manifest.lazy_fragments.counts.T
     if path == ("_fragid",):
-        return PageBounds(pa.array(ids.astype(np.int32)), pa.array(ids.astype(np.int32))) if ids.max(initial=0) < 2**31 else None
+        if ids.max(initial=0) >= 2**31:
+            return None
+        numbers = pa.array(ids.astype(np.int32))
+        return PageBounds(numbers, numbers)
     if path == ("_rowid",) and snapshot.manifest.has_stable_row_ids:
         return None
     first = ids.astype(np.uint64) << np.uint64(32)
-    return PageBounds(pa.array(first), pa.array(first + np.where(physical > 0, physical, 2**32).astype(np.uint64) - np.uint64(1)))
+    # Old manifests do not say how many rows a fragment has: then it may have all addresses of its id.
+    sizes = np.where(physical > 0, physical, 2**32).astype(np.uint64)
+    return PageBounds(pa.array(first), pa.array(first + sizes - np.uint64(1)))
 
 
 def are_among(ids: np.ndarray, some: Collection[int]) -> np.ndarray:

@@ -41,7 +41,7 @@ BATCH_ROWS = 32 << 10
 TASKS_PER_CORE = 3
 MIN_TASK_BYTES = 12 << 20
 MAX_TASK_BYTES = 128 << 20
-"""As in Spark's own sources (`spark.sql.files.maxPartitionBytes`)."""
+"""The same limit as in Spark's own sources (`spark.sql.files.maxPartitionBytes`)."""
 _RARELY_READ = 8
 """Columns that are read of matching rows only count as this fraction, since a condition usually leaves few rows."""
 
@@ -285,7 +285,8 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
         return plan, parts, skipped
     fragments = snapshot.manifest.lazy_fragments
     ids = fragments.ids[chosen]
-    covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(fragments) else np.ones(len(ids), np.bool_)
+    is_whole = len(answer.covered) >= len(fragments)
+    covered = np.ones(len(ids), np.bool_) if is_whole else np.isin(ids, offsets_of(answer.covered))
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
     left = left_by(answer, parts_at(snapshot, chosen[~covered | are_among(ids, answer.rows)], counts))
     if not covered.all():
@@ -456,7 +457,8 @@ def grouped(
     place, row, done = 0, 0, 0.0
     while place < len(ends):
         # It takes whole parts while there is room. Do not split off less than `slack`, neither from a group nor from a part.
-        closed, full = int(ends.searchsorted(done + target)) + 1, int(ends.searchsorted(done + target + slack, "right"))
+        closed = int(ends.searchsorted(done + target)) + 1
+        full = int(ends.searchsorted(done + target + slack, "right"))
         start, row = row, 0
         if full < min(closed, len(ends)):
             room = target - (ends[full - 1] - done if full > place else 0)
@@ -472,7 +474,8 @@ def grouped(
             place = min(closed, full)
         done = float(ends[place - 1]) if place else 0.0
         if row:
-            done = float(ends[place]) - OPEN_BYTES - sizes[place] * (1 - row / (stops[place] - starts[place]))
+            share_left = 1 - row / (stops[place] - starts[place])
+            done = float(ends[place]) - OPEN_BYTES - sizes[place] * share_left
         places.append(place)
         taken.append(row)
     return _pieces(starts, stops, np.array(places, np.int64), np.array(taken, np.int64))
@@ -507,4 +510,5 @@ def row_bytes(parts: Sequence[Part], fields: Schema) -> np.ndarray:
         return np.zeros(len(parts))
     fragments = Parts.of(parts).fragments
     size, rows = fragments.column_bytes(fields.ids), fragments.counts[:, 1]
-    return np.where((size < 0) | ((size > 0) & (rows == 0)), _UNKNOWN_ROW_BYTES, np.maximum(size, 0) / np.maximum(rows, 1))
+    is_unknown = (size < 0) | ((size > 0) & (rows == 0))
+    return np.where(is_unknown, _UNKNOWN_ROW_BYTES, np.maximum(size, 0) / np.maximum(rows, 1))

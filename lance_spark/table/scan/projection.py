@@ -1,4 +1,4 @@
-"""From the columns of data files to those of a scan: columns that are in no file become nulls, and JSON becomes text."""
+"""Make the columns of a scan from those of data files: columns that are in no file become nulls, and JSON becomes text."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ _EVALUATED_ROWS = 128 << 10
 """Rows whose predicate is evaluated at once, if their columns are not too wide (see `DataFileReader.read`): a batch has costs of its own,
 and a megabyte of a column stays in the caches of a core."""
 _COUNTED_ROWS = 1 << 12
-"""With fewer rows, numpy finds the true ones sooner than a kernel is loaded."""
+"""The rows from which on a kernel finds the true ones: with fewer, numpy is done before the kernel is loaded."""
 _MOST_FRAGMENTS = 1 << 10
 """The driver opens at most so many files, in half a second on a local disk. Tasks look at the bounds of others."""
 _LEAST_BYTES = 4 << 20
-"""To read so many bytes takes ten times as long as the metadata of their file. Smaller fragments are joined in few tasks."""
+"""The bytes whose reading takes ten times as long as that of the metadata of their file. Smaller fragments are joined in few tasks."""
 _THREADS = 16
 
 
@@ -133,7 +133,7 @@ class Selection:
         return batch if selected.true_count == batch.num_rows else keep_rows(batch, selected)
 
     def rows(self, rows: Rows, reader: Reader) -> Iterator[pa.RecordBatch]:
-        """Those of `rows` that satisfy the predicate, with the fields that are returned."""
+        """The rows, among `rows`, that satisfy the predicate, with the fields that are returned."""
         known: list[pa.RecordBatch] = []
         found: list[np.ndarray] = []
         positions = self._pruned(rows, reader) if isinstance(rows, range) else rows

@@ -31,7 +31,7 @@ def run_stages(
     runner: Runner,
     snapshot: Snapshot,
     stages: Sequence[Stage[How]],
-    how: How,
+    options: How,
     discard: Callable[[Sequence[Sequence[Any]], Results], None],
 ) -> Results:
     """The results of all stages.
@@ -43,7 +43,7 @@ def run_stages(
     results: list[list[Any]] = []
     with on_failure(lambda: discard(begun, results)), in_use(snapshot):
         for stage in stages:
-            tasks = stage.tasks(snapshot, how, runner.cores, results)
+            tasks = stage.tasks(snapshot, options, runner.cores, results)
             begun.append(tasks)
             results.append(runner.run(tasks, stage.run))
     return results

@@ -112,7 +112,11 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan
     numbered = any(f.id == ROW_OFFSET for f in fields.fields)
     fragments = manifest.lazy_fragments
     # The fragment of an address is known, so that no other is parsed.
-    asked = np.arange(len(fragments)) if stable else np.flatnonzero(np.isin(fragments.ids, (wanted >> np.uint64(32)).astype(np.int64)))
+    if stable:
+        asked = np.arange(len(fragments))
+    else:
+        of_addresses = (wanted >> np.uint64(32)).astype(np.int64)
+        asked = np.flatnonzero(np.isin(fragments.ids, of_addresses))
     before = np.cumsum(all_live_rows(snapshot)) - all_live_rows(snapshot) if numbered else None
     for i in asked.tolist():
         fragment, first = fragments[i], None if before is None else int(before[i])

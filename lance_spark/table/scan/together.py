@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import UNREADABLE
 from lance_spark.file.data_file import read_together
 from lance_spark.file.held_file import HeldFile
 from lance_spark.metadata.bitmaps import offsets_of
@@ -147,13 +147,14 @@ class SmallFragments:
             for _, fields, places in self._readers[0].stored(columns).in_files:
                 files = FragmentReader.open_only_files(self._readers)[some.start : some.stop]
                 parts = dict(zip([f.id for f in fields], read_together(files, fields, places)))
-        except (CorruptFileError, UnsupportedFeatureError, StorageError):
+        except UNREADABLE:
             return None
-        readers, rows = [self._readers[i] for i in some], [range(self._parts[i].num_rows) for i in some]
+        readers = [self._readers[i] for i in some]
+        rows = [range(self._parts[i].num_rows) for i in some]
         return batch_of(readers, rows, columns, parts)
 
     def _alone(self, some: range, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Those of the rows at `positions` that are in some fragments, fragment by fragment."""
+        """The rows, among those at `positions`, that are in some fragments, fragment by fragment."""
         for i in some:
             start, end = self._start(i), self._ends[i]
             if isinstance(positions, range):
@@ -176,16 +177,17 @@ class FewRows:
 
     def read(self, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """All of the rows, in batches of at most `batch_rows`. There are no dictionaries, which so few rows would not repeat."""
-        found = [
-            (reader, reader.live(offsets_of(part.found))) for part, reader in zip(self._parts, self._readers) if part.found is not None
-        ]
+        found = []
+        for part, reader in zip(self._parts, self._readers):
+            if part.found is not None:
+                found.append((reader, reader.live(offsets_of(part.found))))
         most = 0 if columns.has_blobs else min(batch_rows, _VALUES // max(1, len(columns.schema.fields)))
         for some in _groups(found, most):
             yield from _batches(some, columns, batch_rows)
 
 
 def _groups(found: Sequence[Found], most: int) -> Iterator[list[Found]]:
-    """Those that have rows, in groups of at most `most` rows, or of one fragment."""
+    """The readers that have rows, in groups of at most `most` rows, or of one fragment."""
     group: list[Found] = []
     count = 0
     for one in found:
@@ -210,7 +212,7 @@ def _batches(found: Sequence[Found], columns: Projection, batch_rows: int) -> It
     try:
         parts = read_few(readers, offsets, columns)
         batch = None if parts is None else batch_of(readers, offsets, columns, parts)
-    except (CorruptFileError, UnsupportedFeatureError, StorageError):
+    except UNREADABLE:
         # Who reads the fragment alone names what is damaged or unknown.
         halves = [[one] for one in found]
     else:

@@ -37,10 +37,13 @@ class Top:
 
     def add(self, part: int, positions: np.ndarray, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, which are at `positions` of the part with number `part`."""
-        columns: dict[str, pa.Array] = {"part": pa.repeat(part, len(positions)), "position": pa.array(positions, pa.int64())}
+        columns: dict[str, pa.Array] = {}
+        columns["part"] = pa.repeat(part, len(positions))
+        columns["position"] = pa.array(positions, pa.int64())
         for i, key in enumerate(self._keys):
             values = column_values(key.column, batch)
-            columns[f"null{i}"], columns[f"key{i}"] = pc.cast(pc.is_null(values), pa.int8()), values
+            columns[f"null{i}"] = pc.cast(pc.is_null(values), pa.int8())
+            columns[f"key{i}"] = values
         offered = self._candidates(pa.table(columns))
         both = offered if self._best is None else pa.concat_tables([self._best, offered])
         if both.num_rows >= self._count:

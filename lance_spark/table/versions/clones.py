@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from lance_spark.errors import (
+    UNREADABLE,
     CorruptFileError,
     LanceError,
     StorageError,
@@ -64,7 +65,9 @@ class Held:
         with contextlib.suppress(StorageError):
             if self.tag.name not in refs.tags(self.root):
                 self.put()
-        store = self.root if self.tag.branch is None else self.root.at(f"{self.root.uri}/{refs.branch_folder(self.tag.branch)}")
+        store, branch = self.root, self.tag.branch
+        if branch is not None:
+            store = store.at(f"{store.uri}/{refs.branch_folder(branch)}")
         if find_version(store, self.tag.version) is None:
             raise VersionNotFoundError(f"{store.uri}, version {self.tag.version}, has been removed; use another version")
 
@@ -88,7 +91,7 @@ class Holds:
             try:
                 for version in _versions_with_files(self._source, base):
                     self._hold(version)
-            except (StorageError, UnsupportedFeatureError, CorruptFileError) as e:
+            except UNREADABLE as e:
                 self._failures[base.path] = str(e)
 
     def keep(self) -> None:
@@ -145,7 +148,8 @@ def _versions_with_files(source: Snapshot, base: BasePath) -> Iterator[Snapshot]
     except TableNotFoundError:
         return
     branch = latest.manifest.branch
-    recorded = {c.version for c in refs.clones(latest.root) if c.uri == source.root.uri and c.branch == branch}
+    records = refs.clones(latest.root)
+    recorded = {c.version for c in records if c.uri == source.root.uri and c.branch == branch}
     # A clone begins with the number of the version that it was made of.
     likely = sorted(list_versions(store), key=lambda number: (number not in recorded, number > source.version, -number))
     for number in likely:
@@ -201,10 +205,11 @@ def moving(store: Store, to: Store) -> Iterator[None]:
         )
     before = held_by(store)
     name = _tag_name(to.uri)
-    after = [
-        replace(held, tag=replace(held.tag, name=f"{name}.{i}" if i else name, metadata={**held.tag.metadata, CLONE_URI: to.uri}))
-        for i, held in enumerate(before)
-    ]
+    after = []
+    for i, held in enumerate(before):
+        metadata = {**held.tag.metadata, CLONE_URI: to.uri}
+        tag = replace(held.tag, name=f"{name}.{i}" if i else name, metadata=metadata)
+        after.append(replace(held, tag=tag))
     for held in after:
         held.put()
     try:
@@ -280,7 +285,8 @@ def _names_files_of(root: Store, clone: CloneRecord) -> bool:
             version = find_version(user, number)
             if version is None:
                 continue
-            bases: set[int | None] = {base.id for base in version.manifest.base_paths if version.locations.store_of(base).uri == branch}
+            paths, stores = version.manifest.base_paths, version.locations
+            bases: set[int | None] = {base.id for base in paths if stores.store_of(base).uri == branch}
             named = NamedFiles()
             named.add(version.manifest, bases)
             if named.keys:

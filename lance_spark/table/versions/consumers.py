@@ -51,10 +51,11 @@ class Consumers:
         for branch in {tag.branch for tag in tags.values()}:
             allow = self.snapshot.allow_other_stores
             latest[branch] = open_snapshot(self.snapshot.root, branch=branch, allow_other_stores=allow).version
-        return [
-            Consumer(id, tag.version, tag.branch, latest[tag.branch] - tag.version, _time(tag.updated_at), expires_at(tag))
-            for id, tag in sorted(tags.items())
-        ]
+        found = []
+        for id, tag in sorted(tags.items()):
+            lag, updated = latest[tag.branch] - tag.version, _time(tag.updated_at)
+            found.append(Consumer(id, tag.version, tag.branch, lag, updated, expires_at(tag)))
+        return found
 
     def drop(self, id: str) -> None:
         """Forget the place of a consumer: cleanups may remove what it needs. Raises VersionNotFoundError if there is none."""
@@ -96,7 +97,8 @@ def put_place(snapshot: Snapshot, id: str, expiration: timedelta) -> None:
     with contextlib.suppress(VersionNotFoundError):
         created = refs.tag(snapshot.root, CONSUMER_TAG + id).created_at
     size, branch = snapshot.store.size(snapshot.path), snapshot.manifest.branch
-    refs.put_tag(snapshot.root, refs.Tag(CONSUMER_TAG + id, snapshot.version, branch, size, created or text, text, metadata), new=False)
+    tag = refs.Tag(CONSUMER_TAG + id, snapshot.version, branch, size, created or text, text, metadata)
+    refs.put_tag(snapshot.root, tag, new=False)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -24,13 +24,11 @@ def next_field_id(snapshot: Snapshot) -> int:
     manifest = snapshot.manifest
     mark = mark_of(manifest)
     in_files = {file.fields for f in manifest.fragments for file in f.files}
-    known = max(
-        mark.highest,
-        manifest.schema.max_field_id,
-        max((i for fields in in_files for i in fields), default=-1),
-        max((i for index in manifest.indexes for i in index.fields), default=-1),
-    )
-    since = {v: path for v, path in list_versions(snapshot.store).items() if v > mark.version and v != snapshot.version}
+    highest_in_files = max((i for fields in in_files for i in fields), default=-1)
+    highest_indexed = max((i for index in manifest.indexes for i in index.fields), default=-1)
+    known = max(mark.highest, manifest.schema.max_field_id, highest_in_files, highest_indexed)
+    versions = list_versions(snapshot.store)
+    since = {v: path for v, path in versions.items() if v > mark.version and v != snapshot.version}
     return max(known, _highest(snapshot.store, since)) + 1
 
 
@@ -43,7 +41,7 @@ def _highest(store: Store, paths: Mapping[int, str]) -> int:
         except (FileNotFoundError, LanceError):
             return -1
 
-    if store.location.kind in ("file", "memory"):
+    if not store.is_remote:
         return max(map(of, paths.values()), default=-1)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
         return max(pool.map(of, paths.values()), default=-1)

@@ -65,17 +65,11 @@ class History(Listing[HistoryEntry]):
 
     def table(self, shown: int = SHOWN) -> Table:
         """One row for each version."""
-        rows = [
-            (
-                str(e.version),
-                moment(e.timestamp),
-                e.operation,
-                str(e.rows),
-                e.message or "",
-                ", ".join(f"{k}={v}" for k, v in e.properties.items() if k not in NOTED),
-            )
-            for e in self[:shown]
-        ]
+        rows = []
+        for entry in self[:shown]:
+            properties = ", ".join(f"{k}={v}" for k, v in entry.properties.items() if k not in NOTED)
+            done = (entry.operation, str(entry.rows), entry.message or "", properties)
+            rows.append((str(entry.version), moment(entry.timestamp), *done))
         headers = ("version", "time", "operation", "rows", "message", "properties")
         return Table(headers, rows, frozenset(["version"]), left_out(self, "older", shown))
 
@@ -151,7 +145,8 @@ def transaction_heads(store: Store, paths: Mapping[int, str]) -> Iterator[Head]:
         try:
             data, name, numbered = parse_transaction(store.read(path), f"{store.uri}/{path}", version)
             path = f"{TRANSACTIONS}/{name}" if data is None else path
-            properties, restored = parse_head(store.read(path) if data is None and name else data or b"", f"{store.uri}/{path}")
+            content = store.read(path) if data is None and name else data or b""
+            properties, restored = parse_head(content, f"{store.uri}/{path}")
         except FileNotFoundError:
             return None
         return Head(version, properties, restored, numbered)

@@ -39,5 +39,6 @@ def without_addresses(snapshot: Snapshot, rows: pa.Table, fields: Schema) -> pa.
         if field.id == ROW_ADDRESS:
             first = pa.scalar(np.uint64(min(snapshot.log.first_address, 2**64 - 1)), pa.uint64())
             of_table = pc.less(rows.column(at), first)
-            rows = rows.set_column(at, rows.schema.field(at), pc.if_else(of_table, rows.column(at), pa.scalar(None, pa.uint64())))
+            addresses = pc.if_else(of_table, rows.column(at), pa.scalar(None, pa.uint64()))
+            rows = rows.set_column(at, rows.schema.field(at), addresses)
     return rows

@@ -66,7 +66,7 @@ class NamedFiles:
 
 
 def _keys(path: str) -> tuple[list[str], str]:
-    """Of a file of a table: the paths of the data files that it may belong to, below the folder of data, and the folder that it is in."""
+    """The paths of the data files that a file may belong to, below the folder of data, and the folder that it is in."""
     parts = path.split("/")
     folder = "/".join(parts[:2])
     if parts[0] != DATA or len(parts) < 2:

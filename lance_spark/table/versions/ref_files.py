@@ -86,7 +86,9 @@ class TagList(Named[Tag]):
 
     def table(self, shown: int = SHOWN) -> Table:
         """One row for each tag."""
-        rows = [(tag.name, str(tag.version), tag.branch or MAIN, tag.created_at or "") for tag in islice(self.values(), shown)]
+        rows = []
+        for tag in islice(self.values(), shown):
+            rows.append((tag.name, str(tag.version), tag.branch or MAIN, tag.created_at or ""))
         return Table(("tag", "version", "branch", "created"), rows, frozenset(["version"]), left_out(self, shown=shown))
 
 
@@ -95,10 +97,11 @@ class BranchList(Named[Branch]):
 
     def table(self, shown: int = SHOWN) -> Table:
         """One row for each branch."""
-        rows = [
-            (b.name, str(b.parent_version), b.parent_branch or MAIN, moment(datetime.fromtimestamp(b.created_at, UTC)))
-            for b in islice(self.values(), shown)
-        ]
+        rows = []
+        for branch in islice(self.values(), shown):
+            created = moment(datetime.fromtimestamp(branch.created_at, UTC))
+            parent = (str(branch.parent_version), branch.parent_branch or MAIN)
+            rows.append((branch.name, *parent, created))
         return Table(("branch", "from version", "of branch", "created"), rows, frozenset(["from version"]), left_out(self, shown=shown))
 
 
@@ -332,10 +335,14 @@ def _metadata(content: dict[str, Any], store: Store, path: str) -> dict[str, str
     return metadata
 
 
+def _is_step(step: object) -> bool:
+    return isinstance(step, list) and [type(part) for part in step] == [int, str]
+
+
 def _identifier(content: dict[str, Any], store: Store, path: str) -> tuple[tuple[int, str], ...]:
     identifier = content.get("identifier") or {}
     steps = identifier.get("version_mapping", []) if isinstance(identifier, dict) else None
-    if not isinstance(steps, list) or not all(isinstance(s, list) and [type(x) for x in s] == [int, str] for s in steps):
+    if not isinstance(steps, list) or not all(map(_is_step, steps)):
         raise CorruptFileError(f"{store.uri}/{path}: identifier is {_shown(identifier)}, expected pairs of a version and an id")
     return tuple((version, id) for version, id in steps)
 

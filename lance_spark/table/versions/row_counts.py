@@ -24,7 +24,7 @@ class RowCounts:
     bytes_added: int | None = None
 
     def __str__(self) -> str:
-        """Such as "+150 -0 rows, 86.0 KiB", with updated rows "+1 ~20 -0 rows"; "" if nothing is known."""
+        """The counts as text: "+150 -0 rows, 86.0 KiB", with updated rows "+1 ~20 -0 rows"; "" if nothing is known."""
         if self.inserted is None:
             return ""
         updated = f" ~{number(self.updated)}" if self.updated else ""

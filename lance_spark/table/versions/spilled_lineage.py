@@ -75,7 +75,14 @@ def _inline(value: T, locations: Locations) -> T:
     if isinstance(value, tuple):
         return tuple(_inline(item, locations) for item in value)  # type: ignore[return-value]
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {f.name: new for f in fields(value) if f.init and (new := _inline(old := getattr(value, f.name), locations)) is not old}
+        changed = {}
+        for field in fields(value):
+            if not field.init:
+                continue
+            old = getattr(value, field.name)
+            new = _inline(old, locations)
+            if new is not old:
+                changed[field.name] = new
         return replace(value, **changed) if changed else value
     return value
 

@@ -147,7 +147,7 @@ class Branches:
         self.remove(branch)
 
     def remove(self, branch: str) -> None:
-        """As `delete`, also for the branch of a transaction, which is known to be over."""
+        """Remove a branch as `delete` does, also the branch of a transaction, which is known to be over."""
         root, folder, allow = self.snapshot.root, refs.branch_folder(branch), self.snapshot.allow_other_stores
         others = refs.branches(root)
         known = others.pop(branch, None)
@@ -176,12 +176,11 @@ class Branches:
 
 def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> None:
     users = [f"branch {b.name!r}" for b in refs.branches(root).values() if b.parent_branch == branch]
-    users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch and not is_hold(t.name)]
-    users += [
-        f"clone {shown(c.uri)!r} (recorded in {c.path})"
-        for c in refs.clones(root)
-        if c.branch == branch and is_needed(root, c, allow_other_stores)
-    ]
+    tags = (t for t in refs.tags(root).values() if t.branch == branch)
+    users += [f"tag {t.name!r}" for t in tags if not is_hold(t.name)]
+    for clone in refs.clones(root):
+        if clone.branch == branch and is_needed(root, clone, allow_other_stores):
+            users.append(f"clone {shown(clone.uri)!r} (recorded in {clone.path})")
     if users:
         raise RefConflictError(f"{root.uri}/{refs.branch_folder(branch)} is still used by {', '.join(users)}; remove them first")
 

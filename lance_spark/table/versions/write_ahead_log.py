@@ -101,8 +101,9 @@ def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
     Raises CorruptFileError if the log's files are invalid, and the store's errors.
     """
     merged = _merged(snapshot)
+    names = shard_names(snapshot.store)[:most]
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), shard_names(snapshot.store)[:most]))
+        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), names))
 
 
 def shard_now(store: Store, name: str) -> Shard:

@@ -59,7 +59,8 @@ def _is_as_stored(data: pa.Schema, fields: Sequence[Field]) -> bool:
     """True if rows of the schema `data` have these columns in their storage types."""
     if data.names != [f.name for f in fields]:
         return False
-    return all(given.nullable == f.nullable and given.type == f.type for given, f in zip(data, fields, strict=True))
+    pairs = zip(data, fields, strict=True)
+    return all(given.nullable == f.nullable and given.type == f.type for given, f in pairs)
 
 
 def _repeated(value: pa.Array | None, count: int, t: pa.DataType) -> pa.Array:
@@ -96,13 +97,18 @@ def matched(names: Sequence[str], fields: Sequence[Field]) -> Sequence[int | Non
 
 def _are_distinct(names: Sequence[str], fields: Sequence[Field]) -> bool:
     """True if `names` are those of the fields, in order, and no name is duplicated."""
-    return len(names) == len(fields) == len(set(names)) and all(name == f.name for name, f in zip(names, fields))
+    if not len(names) == len(fields) == len(set(names)):
+        return False
+    return all(name == f.name for name, f in zip(names, fields))
 
 
 def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path: str) -> list[str]:
     names = [f.name for f in data]
     if _are_distinct(names, fields):
-        return [d for given, field in zip(data, fields) for d in _differences(given.type, field, path + repr(field.name))]
+        found = []
+        for given, field in zip(data, fields):
+            found += _differences(given.type, field, path + repr(field.name))
+        return found
     own = {f.name for f in fields}
     exact, inexact = Counter(names), Counter(name.lower() for name in names if name not in own)
     alike = Counter(f.name.lower() for f in fields)
@@ -143,7 +149,8 @@ def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
         return _differences(t.value_type, field, path)
     if pa.types.is_dictionary(target):
         target = target.value_type
-    if t == target or (any(a(t) and b(target) for a, b in _CASTS) and _same_zone(t, target)):
+    can_cast = any(is_from(t) and is_to(target) for is_from, is_to in _CASTS)
+    if t == target or (can_cast and _same_zone(t, target)):
         return []
     return [f"{path} is {t}; expected {target}"]
 
@@ -158,7 +165,8 @@ def _is_text(t: pa.DataType) -> bool:
 
 
 def _is_bytes(t: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t))
+    varies = pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t)
+    return bool(varies or pa.types.is_fixed_size_binary(t))
 
 
 def _is_number(t: pa.DataType) -> bool:
@@ -256,8 +264,10 @@ def _cast_struct(array: pa.StructArray, field: Field, path: str) -> pa.Array:
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     children = []
     for child, at in zip(field.children, matched(names, field.children), strict=True):
-        there = pa.nulls(len(array), child.type) if at is None else _cast(array.field(at), child, f"{path}.{child.name}")
-        children.append(there)
+        if at is None:
+            children.append(pa.nulls(len(array), child.type))
+        else:
+            children.append(_cast(array.field(at), child, f"{path}.{child.name}"))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=[c.to_arrow() for c in field.children], mask=mask)
 

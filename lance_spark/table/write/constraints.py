@@ -42,7 +42,8 @@ class Constraints:
             failed = pc.fill_null(pc.invert(evaluate(condition, rows)), False)
             if pc.any(failed).as_py():
                 read = names_read(condition)
-                [row] = rows.filter(failed).slice(0, 1).select([n for n in rows.schema.names if n in read]).to_pylist()
+                shown = [name for name in rows.schema.names if name in read]
+                [row] = rows.filter(failed).slice(0, 1).select(shown).to_pylist()
                 raise SchemaMismatchError(f"a row fails the constraint {name!r}, CHECK ({condition.text}): {row}")
 
     def check_complete(self, config: Mapping[str, str], where: str) -> None:

@@ -187,7 +187,7 @@ class Generated:
 
 
 NOTHING_GENERATED = Generated()
-"""Of a table without such columns."""
+"""The rules of a table without such columns."""
 
 
 def _computed(rows: pa.RecordBatch, computed: Computed) -> pa.RecordBatch:

@@ -106,15 +106,19 @@ def merge_of(snapshot: Snapshot, schema: Schema, new: Sequence[Fragment], change
     free = max(highest, -1 if manifest.max_fragment_id is None else manifest.max_fragment_id) + 1
     instead = {f.id: f for f in changed}
     kept = (instead.get(f.id, f) for f in manifest.fragments)
-    return Merge((*kept, *(replace(f, id=free + i) for i, f in enumerate(new))), schema, preserves_nullability=True)
+    added = (replace(f, id=free + i) for i, f in enumerate(new))
+    return Merge((*kept, *added), schema, preserves_nullability=True)
 
 
 def _goes_with(now: Schema, schema: Schema, free: int) -> bool:
     """Whether `schema` begins with the table's columns, and the ids of its other columns are unused."""
     count = len(now.fields)
     new = Schema(schema.fields[count:])
-    return _shape(now.fields) == _shape(schema.fields[:count]) and all(f.id >= free for f in new.walk())
+    if shape(now.fields) != shape(schema.fields[:count]):
+        return False
+    return all(f.id >= free for f in new.walk())
 
 
-def _shape(fields: Sequence[Field]) -> list[tuple[int, str, str, bool]]:
+def shape(fields: Sequence[Field]) -> list[tuple[object, ...]]:
+    """What two writers of a table must agree on: the id, name, type and nullability of each field, also below others."""
     return [(f.id, f.name, f.logical_type, f.nullable) for f in Schema(tuple(fields)).walk()]

@@ -180,11 +180,12 @@ class Rebuilding:
 def with_file(fragment: Fragment, new: DataFile, ids: Collection[int]) -> Fragment:
     """The fragment with the new file, whose columns are struck in others, and without files that have none of the fields `ids`."""
     written = set(new.fields)
-    struck = (
-        file if written.isdisjoint(file.fields) else replace(file, fields=tuple(TOMBSTONE if i in written else i for i in file.fields))
-        for file in fragment.files
-    )
-    return replace(fragment, files=(*(file for file in struck if not set(file.fields).isdisjoint(ids)), new))
+    struck = []
+    for file in fragment.files:
+        left = tuple(TOMBSTONE if i in written else i for i in file.fields)
+        if not set(left).isdisjoint(ids):
+            struck.append(file if left == file.fields else replace(file, fields=left))
+    return replace(fragment, files=(*struck, new))
 
 
 def _with_items(array: pa.Array, items: pa.Array, item: Field) -> pa.Array:
@@ -193,5 +194,6 @@ def _with_items(array: pa.Array, items: pa.Array, item: Field) -> pa.Array:
     if pa.types.is_fixed_size_list(array.type):
         t, buffers = pa.list_(shown, array.type.list_size), array.buffers()[:1]
     else:
-        t, buffers = (pa.large_list if pa.types.is_large_list(array.type) else pa.list_)(shown), array.buffers()[:2]
+        make = pa.large_list if pa.types.is_large_list(array.type) else pa.list_
+        t, buffers = make(shown), array.buffers()[:2]
     return pa.Array.from_buffers(t, len(array), buffers, array.null_count, array.offset, [items])

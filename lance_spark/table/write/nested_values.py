@@ -18,7 +18,8 @@ def lacks_fields(t: pa.DataType, field: Field) -> bool:
         return False
     if pa.types.is_struct(t):
         places = matched([t.field(i).name for i in range(t.num_fields)], field.children)
-        return any(at is None or lacks_fields(t.field(at).type, child) for child, at in zip(field.children, places, strict=True))
+        pairs = zip(field.children, places, strict=True)
+        return any(at is None or lacks_fields(t.field(at).type, child) for child, at in pairs)
     if pa.types.is_map(t):
         return lacks_fields(t.item_type, field.children[0].children[1])
     return lacks_fields(t.value_type, field.children[0])
@@ -45,7 +46,9 @@ def completed(new: pa.Array, old: pa.Array, field: Field, path: str) -> pa.Array
         )
     ends = np.cumsum(lengths)
     # Lists without items in the table have nothing to be kept: their new items are null there.
-    places = np.where(np.repeat(known > 0, lengths), np.arange(lengths.sum()) - np.repeat(ends - np.cumsum(known), lengths), -1)
+    # Item i of the new lists is item i - moved[i] of the old ones.
+    moved = np.repeat(ends - np.cumsum(known), lengths)
+    places = np.where(np.repeat(known > 0, lengths), np.arange(lengths.sum()) - moved, -1)
     there = take(old.flatten(), pa.array(places, mask=places < 0))
     items = completed(new.flatten(), there, field.children[0], f"{path}[]")
     large = pa.types.is_large_list(new.type)
@@ -60,6 +63,10 @@ def _completed_struct(new: pa.StructArray, old: pa.StructArray, field: Field, pa
     for number, (child, at) in enumerate(zip(field.children, matched(names, field.children), strict=True)):
         # struct_field, unlike the child itself, is null where a parent is.
         kept = pc.struct_field(old, [number])
-        children.append(kept if at is None else completed(pc.struct_field(new, [at]), kept, child, f"{path}.{child.name}"))
+        if at is None:
+            children.append(kept)
+        else:
+            given = pc.struct_field(new, [at])
+            children.append(completed(given, kept, child, f"{path}.{child.name}"))
     fields = [pa.field(child.name, values.type) for child, values in zip(field.children, children)]
     return pa.StructArray.from_arrays(children, fields=fields, mask=pc.and_(new.is_null(), old.is_null()))

@@ -112,12 +112,18 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
     ids = itertools.count()
     converted = of_version(schema, version)
     # A schema of Arrow is numbered like this already.
-    return converted if converted is schema and not options else Schema(tuple(numbered(f, ids) for f in converted.fields), schema.metadata)
+    if converted is schema and not options:
+        return converted
+    return Schema(tuple(numbered(f, ids) for f in converted.fields), schema.metadata)
 
 
 def with_properties(data: pa.Schema, manifest: Manifest) -> pa.Schema:
     """New columns of a table, changed as its properties say, which may name columns before they are added."""
-    options = {key: value for key, value in manifest.config.items() if (path := column_of(key)) is not None and path in data.names}
+    options = {}
+    for key, value in manifest.config.items():
+        path = column_of(key)
+        if path is not None and path in data.names:
+            options[key] = value
     return _changed(from_arrow(data), options).to_arrow() if options else data
 
 

@@ -65,9 +65,11 @@ def is_one_edit(text: str, other: str) -> bool:
         text, other = other, text
     if len(other) - len(text) > 1:
         return False
-    first = next((i for i, (a, b) in enumerate(zip(text, other)) if a != b), len(text))
+    differing = (i for i, (a, b) in enumerate(zip(text, other)) if a != b)
+    first = next(differing, len(text))
     if len(text) < len(other):
         return text[first:] == other[first + 1 :]
     changed = text[first + 1 :] == other[first + 1 :]
-    swapped = text[first : first + 2] == other[first : first + 2][::-1] and text[first + 2 :] == other[first + 2 :]
+    pair, other_pair = text[first : first + 2], other[first : first + 2]
+    swapped = pair == other_pair[::-1] and text[first + 2 :] == other[first + 2 :]
     return changed or swapped

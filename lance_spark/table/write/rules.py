@@ -96,7 +96,7 @@ class Rules:
         return self.generated.filled(wider, kind is Kind.INSERTED).select(columns.names)
 
     def in_zone(self, zone: str) -> Rules:
-        """These rules in the time zone of a session."""
+        """The same rules in the time zone of a session."""
         return replace(self, moment=replace(self.moment, zone=zone))
 
     @property

@@ -49,7 +49,7 @@ from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_sn
 from lance_spark.table.write.bases import Folder, are_registered, new_bases
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.generated import Generated, generated_of
-from lance_spark.table.write.merge_schema import commit_widened
+from lance_spark.table.write.merge_schema import commit_widened, shape
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.order import check_order
 from lance_spark.table.write.rules import Kind, rules_of
@@ -273,9 +273,10 @@ def _commit(
 def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
     """Append to a table that another writer has created meanwhile, if its schema is the one that we would have given it."""
     snapshot = open_snapshot(target.store)
-    theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
-    bases = snapshot.manifest.base_paths
-    if theirs != ours or snapshot.manifest.data_format != target.data_format or bases != target.initial_bases:
+    manifest = snapshot.manifest
+    are_same_columns = shape(manifest.schema.fields) == shape(target.schema.fields)
+    are_same_bases = manifest.base_paths == target.initial_bases
+    if not are_same_columns or not are_same_bases or manifest.data_format != target.data_format:
         raise CommitConflictError(
             f"{target.store.uri}: another writer has created the table meanwhile with other columns or base paths; run the write again",
             retryable=True,

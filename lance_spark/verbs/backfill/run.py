@@ -66,12 +66,9 @@ class Backfill:
             raise TypeError(f"inputs must be a sequence of names, not text; pass [{self.inputs!r}]")
         if self.batch_size is not None:
             check_at_least("batch_size", self.batch_size, 1)
-        function = replace(
-            function,
-            version=self.version or function.version,
-            inputs=function.inputs if self.inputs is None else tuple(self.inputs),
-            batch_size=self.batch_size or function.batch_size,
-        )
+        version, batch_size = self.version or function.version, self.batch_size or function.batch_size
+        inputs = function.inputs if self.inputs is None else tuple(self.inputs)
+        function = replace(function, version=version, inputs=inputs, batch_size=batch_size)
         if function.inputs is None:
             if function.kind in ("batch", "frame"):
                 raise InvalidOptionError(f"{function.name} receives whole batches; name the columns of these: inputs=['text']")
@@ -171,9 +168,9 @@ class _Run:
         return found
 
 
-def _is_lost_worker(e: Exception) -> bool:
+def _is_lost_worker(error: Exception) -> bool:
     """Whether a Spark job failed because a worker process or an executor was lost. In local mode Spark does not try a task again."""
-    return not isinstance(e, LanceError) and any(sign in str(e) for sign in _LOST)
+    return not isinstance(error, LanceError) and any(sign in str(error) for sign in _LOST)
 
 
 def _results(job: Job) -> tuple[int, int]:

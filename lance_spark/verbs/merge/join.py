@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -51,7 +50,10 @@ def _matching_rows(merge: Merge, stack: ExitStack, snapshot: Snapshot) -> DataFr
     if any(c.when == "not matched by source" for c in merge.clauses):
         return None
     updates = [c for c in merge.clauses if c.operation == UPDATED]
-    texts = [merge.on, *(t for c in merge.clauses for t in (c.condition, *(c.values or {}), *(c.values or {}).values()) if t is not None)]
+    texts = [merge.on]
+    for clause in merge.clauses:
+        values = clause.values or {}
+        texts += [text for text in (clause.condition, *values, *values.values()) if text is not None]
     # A column that only some of the updates assign keeps its value in the others.
     everything = len(updates) > 1 and any(c.values is None for c in updates)
     names = snapshot.manifest.schema.names if everything else used_columns(snapshot.manifest.schema, texts)
@@ -101,12 +103,11 @@ def rows_of_join(merge: Merge, snapshot: Snapshot, target: DataFrame) -> JoinedR
     inserted = _names(values, merge.clauses, INSERTED)
     _fill_in(values, merge.clauses, [f for f in old.fields if f.name in updated | inserted])
     names = [f.name for f in schema.fields if f.name in updated | inserted]
-    rows = applied.select(
-        _by_clause(merge.clauses, [F.lit(c.operation) for c in merge.clauses]).alias(OPERATION),
-        F.col(merge.target.address).alias(ROW_ADDRESS),
-        *(_column(name, values, updated - added, merge).alias(name) for name in names),
-        _insert_group(merge.source).alias(_GROUP),
-    )
+    operation = _by_clause(merge.clauses, [F.lit(c.operation) for c in merge.clauses])
+    address = F.col(merge.target.address).alias(ROW_ADDRESS)
+    columns = [_column(name, values, updated - added, merge).alias(name) for name in names]
+    group = _insert_group(merge.source).alias(_GROUP)
+    rows = applied.select(operation.alias(OPERATION), address, *columns, group)
     # Writers read the other columns of updated rows by fragment and in order.
     ordered = rows.repartition(F.coalesce(F.shiftright(ROW_ADDRESS, 32), _GROUP)).drop(_GROUP).sortWithinPartitions(ROW_ADDRESS)
     return JoinedRows(ordered, schema, tuple(sorted(updated)))
@@ -123,7 +124,8 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
         if clause.operation != DELETED:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
-    chosen = merge.source.select(*(merge.source[quoted([names[name]])] for name in wanted if name in names))
+    new = [names[name] for name in wanted if name in names]
+    chosen = merge.source.select(*(merge.source[quoted([name])] for name in new))
     return widened(snapshot, inferred(chosen.schema), nested=True)
 
 
@@ -166,9 +168,11 @@ def _applied(clauses: Sequence[Clause]) -> Column:
 
 def _by_clause(clauses: Sequence[Clause], values: Sequence[Column | None]) -> Column:
     """The value of a row according to the clause that applies to it; null if that clause has none."""
-    given = [(i, value) for i, value in enumerate(values) if value is not None]
-    first, *rest = given
-    return reduce(lambda c, pair: c.when(F.col(_CLAUSE) == pair[0], pair[1]), rest, F.when(F.col(_CLAUSE) == first[0], first[1]))
+    (first, value), *rest = [(i, value) for i, value in enumerate(values) if value is not None]
+    chosen = F.when(F.col(_CLAUSE) == first, value)
+    for number, value in rest:
+        chosen = chosen.when(F.col(_CLAUSE) == number, value)
+    return chosen
 
 
 def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> dict[str, Column]:
@@ -219,7 +223,10 @@ def _check_required(schema: Schema, given: Mapping[str, Column]) -> None:
 def _all_of_source(clause: Clause, schema: Schema, merge: Merge) -> dict[str, Column]:
     source = merge.source
     names = {name.lower(): name for name in source.columns}
-    found = {f.name: source[quoted([names[f.name.lower()]])] for f in schema.fields if f.name.lower() in names}
+    found = {}
+    for f in schema.fields:
+        if f.name.lower() in names:
+            found[f.name] = source[quoted([names[f.name.lower()]])]
     missing = [f.name for f in schema.fields if f.name not in found]
     if missing and not merge.evolves:
         verb = "update" if clause.operation == UPDATED else "insert"

@@ -181,16 +181,19 @@ def keys_of(source: DataFrame, names: Sequence[str]) -> KeySet | None:
             yield _chunk(chunks)
 
     # mapInArrow takes names with dots or backticks as paths.
-    columns = source.select(*(quoted([name]) for name in names)).toDF(*(f"c{i}" for i in range(len(names))))
+    plain_names = [f"c{i}" for i in range(len(names))]
+    columns = source.select(*(quoted([name]) for name in names)).toDF(*plain_names)
     chunks = columns.mapInArrow(work, "keys binary")
     # A limit reads partitions step by step, and stops where there are too many keys.
     rows = chunks.limit(_MAX_CHUNKS + 1).collect()
-    hashes = np.unique(np.concatenate([np.frombuffer(row[0], np.uint64) for row in rows] or [np.empty(0, np.uint64)]))
+    found = [np.frombuffer(row[0], np.uint64) for row in rows]
+    hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
     return KeySet(hashes) if len(rows) <= _MAX_CHUNKS and len(hashes) <= MAX_KEYS else None
 
 
 def _chunk(hashes: Sequence[np.ndarray]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([np.unique(np.concatenate(hashes)).tobytes()], pa.binary())], names=["keys"])
+    distinct = np.unique(np.concatenate(hashes))
+    return pa.RecordBatch.from_arrays([pa.array([distinct.tobytes()], pa.binary())], names=["keys"])
 
 
 Found = dict[int, bytes]
@@ -239,12 +242,11 @@ def frame_of(target: Target, snapshot: Snapshot, found: Mapping[int, BitMap], na
     shown = to_spark(plan.schema(snapshot))
     if not found:
         return _aliased(target.spark.createDataFrame([], shown), target)
-    parts = [
-        _Rows(
-            fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, plan.fields(snapshot), bytes(found[fragment.id].serialize())
-        )
-        for fragment in snapshot.manifest.lazy_fragments.of_ids(found).values()
-    ]
+    fields, stable = plan.fields(snapshot), snapshot.manifest.has_stable_row_ids
+    parts = []
+    for fragment in snapshot.manifest.lazy_fragments.of_ids(found).values():
+        offsets = bytes(found[fragment.id].serialize())
+        parts.append(_Rows(fragment, snapshot.locations, stable, fields, offsets))
     data = [pickle.dumps(part) for part in parts]
     conversion = Conversion(promised(shown))
 

@@ -50,7 +50,10 @@ class OwnMerge:
 def own_merge(merge: Merge, snapshot: Snapshot) -> OwnMerge | None:
     """The merge in our own formulas; None if Spark must evaluate it, or refuse it."""
     spark, alias, columns = merge.target.spark, merge.target.alias, merge.source.columns
-    texts = [merge.on, *(t for c in merge.clauses for t in (c.condition, *(c.values or {}).values()) if t is not None)]
+    texts = [merge.on]
+    for clause in merge.clauses:
+        values = (clause.values or {}).values()
+        texts += [text for text in (clause.condition, *values) if text is not None]
     duplicated = len({name.lower() for name in columns}) < len(columns)
     if merge.evolves or duplicated or alias is None or not has_own_meaning(spark, snapshot, alias):
         return None
@@ -84,22 +87,31 @@ class _PairSchema(Schema):
             if found[0].name.lower() not in self.qualifiers[first]:
                 raise SchemaMismatchError(f"no column {path!r} in {first}")
             return (self.fields[1], *found)
-        sides = [(side, s) for side, s in zip(self.fields, (target, source)) if first in {f.name.lower() for f in s.fields}]
+        sides = []
+        for side, schema in zip(self.fields, (target, source)):
+            if first in {f.name.lower() for f in schema.fields}:
+                sides.append((side, schema))
         if len(sides) != 1:
             raise SchemaMismatchError(f"column {path!r} is on {len(sides)} sides of the merge")
         return (sides[0][0], *sides[0][1].resolve(path))
+
+
+def _only_spark_reads(field: Field) -> bool:
+    return field.is_blob or bool(field.extension) or field.logical_type == "json"
 
 
 def _pairs(merge: Merge, snapshot: Snapshot, texts: Sequence[str]) -> _PairSchema:
     source = stored(merge.source.schema, {})
     # Names that only Spark can give a meaning are left out, so that no text with them is translated.
     compared = [f for f, shown in zip(source, merge.source.schema.fields) if "collate" not in shown.dataType.simpleString()]
-    own = [f for f in snapshot.manifest.schema.fields if not any(g.is_blob or g.extension or g.logical_type == "json" for g in f.walk())]
+    own = [f for f in snapshot.manifest.schema.fields if not any(map(_only_spark_reads, f.walk()))]
     structs = from_arrow(pa.schema([(TARGET, pa.struct([])), (SOURCE, pa.struct(compared))])).fields
     fields = (replace(structs[0], children=tuple(own)), structs[1])
     alias = (merge.target.alias or "").lower()
-    words = {(name.replace("``", "`") or plain).lower() for text in texts for name, plain in _QUALIFIER.findall(text)} - {alias}
-    if taken := words & {f.name.lower() for f in (*snapshot.manifest.schema.fields, *structs[1].children) if f.children}:
+    found = (names for text in texts for names in _QUALIFIER.findall(text))
+    words = {(name.replace("``", "`") or plain).lower() for name, plain in found} - {alias}
+    columns = (*snapshot.manifest.schema.fields, *structs[1].children)
+    if taken := words & {f.name.lower() for f in columns if f.children}:
         raise SchemaMismatchError(f"{min(taken)!r} may be a struct or an alias of the source")
     qualifiers = dict(_qualifiers(merge.source, words))
     return _PairSchema(fields, {}, alias, qualifiers)
@@ -180,8 +192,8 @@ class _Translation:
 
     def _all(self) -> dict[str, Formula]:
         names = {name.lower(): name for name in self.definition.source.columns}
-        found = [(f.name, names[f.name.lower()]) for f in self._schema.fields if f.name.lower() in names]
-        return {own: column(SOURCE, name) for own, name in found}
+        own = [f.name for f in self._schema.fields if f.name.lower() in names]
+        return {name: column(SOURCE, names[name.lower()]) for name in own}
 
     def _assigned(self, values: Mapping[str, Condition]) -> dict[str, Formula]:
         given: dict[str, Formula] = {}

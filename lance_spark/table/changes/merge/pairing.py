@@ -122,7 +122,8 @@ class ByKeys:
         keys = {name: plain(joined(self._keys[name].chunks)) for name in self.columns}
         if not all(_are_equal_by_hash(key.type) for key in keys.values()):
             return None
-        return _SourceIndex.of([Formula(Column((TARGET, name), key.type), name) for name, key in keys.items()], list(keys.values()))
+        columns_of_target = [Formula(Column((TARGET, name), key.type), name) for name, key in keys.items()]
+        return _SourceIndex.of(columns_of_target, list(keys.values()))
 
     @cached_property
     def _keys(self) -> pa.Table:
@@ -172,7 +173,8 @@ class _SourceIndex:
             stop = max(int(np.searchsorted(ends, (ends[start - 1] if start else 0) + _MAX_CANDIDATES, "right")), start + 1)
             some = counts[start:stop]
             within = np.arange(some.sum()) - np.repeat(np.cumsum(some) - some, some)
-            yield np.repeat(rows[start:stop], some), self.rows[np.repeat(self.starts[places[start:stop]], some) + within]
+            firsts = np.repeat(self.starts[places[start:stop]], some)
+            yield np.repeat(rows[start:stop], some), self.rows[firsts + within]
             start = stop
 
 
@@ -197,7 +199,8 @@ def _side(node: Expression) -> str | None:
 def columns_of(formulas: Iterable[Formula], side: str) -> tuple[str, ...]:
     """The top-level columns of a side that formulas use, without duplicates."""
     nodes = (n for formula in formulas for n in walk(formula.root))
-    return tuple(dict.fromkeys(n.path[1] for n in nodes if isinstance(n, Column) and n.path[0] == side))
+    paths = (n.path for n in nodes if isinstance(n, Column))
+    return tuple(dict.fromkeys(path[1] for path in paths if path[0] == side))
 
 
 def sides(given: Mapping[str, pa.RecordBatch], count: int) -> pa.RecordBatch:

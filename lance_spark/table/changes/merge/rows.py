@@ -38,7 +38,7 @@ from lance_spark.table.write.nested_values import completed
 When = Literal["matched", "not matched", "not matched by source"]
 _NONE = -1
 _MAX_PAIRS, _MAX_BYTES, _SCANNED_BYTES = 1 << 16, 32 << 20, 256 << 20
-"""Of how many pairs, or bytes of them, the new rows are made at once, and how many bytes of keys are paired at once."""
+"""The pairs, and the bytes of them, whose new rows are made at once, and the bytes of keys that are paired at once."""
 
 _LEFT_BYTES, _DECODED_BYTES = 32 << 20, 32
 """What the driver changes by itself, and what a row takes in memory beyond its stored bytes."""
@@ -149,7 +149,7 @@ def delta_rows(merge: MergeRows, table: Table, tasks: Iterable[Task]) -> Iterato
 
 
 def _fewest(snapshot: Snapshot, tasks: int) -> int:
-    """With fewer pairs than this, a task leaves them to the driver, which changes at most about `_LEFT_BYTES` of rows."""
+    """The fewest pairs that a task changes. It leaves fewer to the driver, which changes at most about `_LEFT_BYTES` of rows."""
     rows = sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
     width = table_bytes(snapshot) / max(rows, 1) + _DECODED_BYTES
     return int(_LEFT_BYTES / width / max(tasks, 1))
@@ -274,14 +274,19 @@ def _pieces(pairs: Iterable[_Pairs], row_bytes: np.ndarray) -> Iterator[_Pairs]:
     waiting: list[_Pairs] = []
     rows = size = 0
     for some in pairs:
-        sizes = np.where(some.source == _NONE, 0, row_bytes[some.source]) if len(row_bytes) else np.zeros(len(some.source), dtype=np.int64)
+        if len(row_bytes):
+            sizes = np.where(some.source == _NONE, 0, row_bytes[some.source])
+        else:
+            sizes = np.zeros(len(some.source), dtype=np.int64)
         ends = np.cumsum(sizes)
         start = 0
         while start < len(ends):
             before = ends[start - 1] if start else 0
             stop = min(max(int(np.searchsorted(ends, before + _MAX_BYTES, "right")), start + 1), start + _MAX_PAIRS)
             waiting.append(_Pairs(some.addresses[start:stop], some.source[start:stop]))
-            rows, size, start = rows + stop - start, size + int(ends[stop - 1] - before), stop
+            rows += stop - start
+            size += int(ends[stop - 1] - before)
+            start = stop
             if rows >= _MAX_PAIRS or size >= _MAX_BYTES:
                 yield _as_one(waiting)
                 waiting, rows, size = [], 0, 0
@@ -309,10 +314,9 @@ def _value_bytes(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def _changed(merge: MergeRows, table: Table, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
     """The delta rows of pairs."""
-    for clauses, chosen in (
-        (merge.of("matched"), pairs.source != _NONE),
-        (merge.of("not matched by source"), pairs.source == _NONE),
-    ):
+    is_matched = pairs.source != _NONE
+    kinds = ((merge.of("matched"), is_matched), (merge.of("not matched by source"), ~is_matched))
+    for clauses, chosen in kinds:
         if clauses and chosen.any():
             addresses, source = pairs.addresses[chosen], pairs.source[chosen]
             formulas = [formula for clause in clauses for formula in clause.formulas]
