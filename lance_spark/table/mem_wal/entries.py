@@ -48,6 +48,8 @@ class Newest:
 
 _NEWEST = Cache(256 << 20)
 """The newest rows of logs that this process has read: entries do not change, so that only those are read that came since."""
+_FILES = Cache(16 << 20)
+"""The last files of entries that this process has read, which a scan needs for their keys, and then for their rows."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Entries:
     def _read(self, path: str) -> Entry:
         where = f"{self.store.uri}/{path}"
         try:
-            with pa.ipc.open_stream(self.store.read(path)) as stream:
+            with pa.ipc.open_stream(self._content(path)) as stream:
                 batches, noted = list(stream), stream.schema.metadata or {}
             for batch in batches:
                 batch.validate(full=True)
@@ -129,6 +131,11 @@ class Entries:
             return Entry([self._conformed(batch) for batch in batches if batch.num_columns], generation_of(noted))
         except (pa.ArrowException, CorruptFileError, UnicodeDecodeError) as e:
             raise CorruptFileError(f"{where}: the entry does not have the columns of the table: {e}") from e
+
+    def _content(self, path: str) -> bytes:
+        if not self.identity:
+            return self.store.read(path)
+        return _FILES.get((self.store.uri, self.identity, path), lambda: self.store.read(path), len)
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of an entry with the columns of the table; those that it does not have are null."""

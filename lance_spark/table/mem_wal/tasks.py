@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows, window
+from lance_spark.buffers.cache import Cache
 from lance_spark.display.words import counted as number_of
 from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment, LogFragment
@@ -39,6 +40,9 @@ from lance_spark.table.versions.write_ahead_log import Shard, has_log, shards_of
 
 _TABLE_BYTES = 16 << 10
 """About the memory of an open SSTable with one fragment."""
+_FLAG_BYTES = 256
+_UNREAD = Cache(1 << 20)
+"""Shards whose entries have rows, as this process has seen."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +236,7 @@ class Log:
         """The log of a version, if it has rows that are to be read. Reads the manifests of its SSTables."""
         if snapshot.mem_wal == "base" or not has_log(snapshot.manifest):
             return None
-        found = [shard for shard in shards_of(snapshot) if shard.is_unread(snapshot.store)]
+        found = [shard for shard in shards_of(snapshot) if _is_unread(snapshot, shard)]
         if not found:
             return None
         keys = primary_key(snapshot.manifest.schema)
@@ -240,6 +244,17 @@ class Log:
         if nested := [f.name for f in keys if f.id not in top]:
             raise UnsupportedFeatureError(f"{snapshot}: the field {nested[0]!r} of the primary key is inside of a struct; set mem_wal=base")
         return cls(snapshot, keys, tuple(_opened(snapshot, keys, shard) for shard in found))
+
+
+def _is_unread(snapshot: Snapshot, shard: Shard) -> bool:
+    """`Shard.is_unread`, which stays true as long as the shard has the same first entry: later ones are only added."""
+    key = (snapshot.store.uri, snapshot.identity, shard.name, shard.entries[:1])
+    if _UNREAD.known(key):
+        return True
+    found = shard.is_unread(snapshot.store)
+    if found and not shard.sstables:
+        _UNREAD.keep(key, True, _FLAG_BYTES)
+    return found
 
 
 def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogShard:

@@ -95,8 +95,8 @@ def check_killed(folder: Path, step: int, first: int) -> None:
         assert steps.ours(place) == steps.of_sstables(place) == steps.after(STEPS)
         Dataset.open(place).merge_mem_wal()
         assert steps.shown(lance.dataset(place).to_table()) == steps.after(STEPS)
+    # A thread flushes meanwhile, so that more calls do not always mean more steps.
     assert counts[-1] == len(STEPS)
-    assert counts == sorted(counts)
     assert min(counts) == 0
 
 
