@@ -111,7 +111,6 @@ def test_check_and_out_exclude_each_other(capsys: pytest.CaptureFixture[str]) ->
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of processes that find what `warm` has compiled, and may compile nothing."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("warmed"))}
-    environment.pop("SLOW_PART", None)  # the tests that it runs are given, not a part of all
     done = subprocess.run(
         [sys.executable, "-m", "lance_spark", "warm"],
         env=environment,
