@@ -67,6 +67,22 @@ def test_a_published_wheel_has_addresses_and_links_that_work_elsewhere(tmp_path:
             assert (ROOT / file.partition("#")[0]).is_file(), address
 
 
+def test_a_build_has_no_files_of_earlier_builds(built: Path, tmp_path: Path) -> None:
+    """setuptools keeps what it has copied: after an update of a checkout, `pip install .` would install files that were removed."""
+    with tarfile.open(built / f"{NAME}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    removed = "lance_spark/spark/jvm/lancespark/Removed.java"
+    earlier = tmp_path / NAME / "build" / "lib" / removed
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(tmp_path / NAME)]
+    subprocess.run(command, check=True, capture_output=True)
+    with zipfile.ZipFile(tmp_path / f"{NAME}-py3-none-any.whl") as wheel:
+        names = wheel.namelist()
+    assert "lance_spark/__init__.py" in names
+    assert removed not in names
+
+
 def test_the_source_archive_has_the_changelog_and_no_tests(built: Path) -> None:
     with tarfile.open(built / f"{NAME}.tar.gz") as archive:
         names = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
