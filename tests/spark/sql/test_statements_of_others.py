@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
+from tests.sample import others_slow
 from tests.spark_session import SPARK_ERRORS
 
 CATALOGS = ("sql", "session", "path")
@@ -198,6 +199,7 @@ def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tab
     assert own.sql("SHOW USER FUNCTIONS IN others.db") == []
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["sql"]), indirect=True)
 def test_a_changelog_view_shows_what_versions_have_changed(tables: Tables) -> None:
     using = " USING lance" if tables.catalog == "session" else ""
     tables.sql(f"CREATE TABLE {{log}}{using} TBLPROPERTIES ('stable_row_ids' = 'true') AS SELECT 1 AS id, 'a' AS name")
@@ -237,6 +239,7 @@ def test_views_of_the_session_catalog_are_those_of_spark(all_tables: Mapping[str
     own.sql("DROP VIEW {v}")
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["session"]), indirect=True)
 def test_files_of_parquet_are_added_each_once(tables: Tables, tmp_path: Path) -> None:
     using = " USING lance" if tables.catalog == "session" else ""
     tables.sql(f"CREATE TABLE {{added}}{using} AS SELECT 0L AS id, 'z' AS part")
@@ -279,6 +282,7 @@ def test_a_clone_of_what_is_no_lance_table_says_what_to_write(all_tables: Mappin
         own.sql("USE spark_catalog.default")
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["session"]), indirect=True)
 def test_statements_with_a_meaning_work(tables: Tables) -> None:
     path = str(tables.sql("DESCRIBE DETAIL {t}")[0][1])
     for statement, expected in WORKS.items():
