@@ -276,7 +276,7 @@ def test_a_clone_of_what_is_no_lance_table_says_what_to_write(all_tables: Mappin
             own.sql(f"CREATE TABLE others.db.c CLONE {name}")
     own.sql("USE others")
     try:
-        with pytest.raises(SPARK_ERRORS, match="NOT_FOUND"):
+        with pytest.raises(SPARK_ERRORS, match="invalid name 'a/b' of a namespace or table"):
             own.sql("CREATE TABLE others.db.c CLONE db.`a/b`")
     finally:
         own.sql("USE spark_catalog.default")
