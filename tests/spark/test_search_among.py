@@ -93,7 +93,7 @@ def test_a_view_with_a_condition_shows_a_search_no_other_rows(spark: SparkSessio
 
 
 def test_a_view_may_ask_for_the_user_and_the_search_for_less(spark: SparkSession, table: Dataset) -> None:
-    (user,) = spark.sql("SELECT current_user()").first()
+    user = spark.sql("SELECT current_user()").collect()[0][0]
     spark.read.format("lance").load(table.uri).createOrReplaceTempView("everything")
     condition = "current_user() = '{}' AND id % 2 = 0 AND current_date() > DATE '2020-01-01'"
     for name in (user, "another"):
@@ -102,6 +102,15 @@ def test_a_view_may_ask_for_the_user_and_the_search_for_less(spark: SparkSession
         found = [row.id for row in spark.sql(searched("allowed", filter=among, prefilter="true")).collect()]
         assert len(found) == (K if name == user else 0)
         assert all(i % 74 == 0 and i > 40 for i in found)
+
+
+@pytest.mark.parametrize("option", ["filter", "Filter"])
+def test_a_condition_of_a_view_is_beside_that_of_its_options(spark: SparkSession, table: Dataset, option: str) -> None:
+    spark.read.format("lance").option(option, "id % 2 = 0").load(table.uri).createOrReplaceTempView("everything")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE id % 3 = 0")
+    found = [row.id for row in spark.sql(searched("allowed")).collect()]
+    assert len(found) == K
+    assert all(i % 6 == 0 for i in found)
 
 
 @pytest.mark.parametrize("more", [{"filter": "'id > 3'"}, {"prefilter": "false"}])

@@ -98,9 +98,16 @@ public class SearchFunction implements scala.Function1 {
   /** Lets a search see only rows that satisfy the conditions of a view. */
   private void restrict(Map options, String view, String filter) {
     if (CHANGES.contains(name)) throw new IllegalArgumentException(name + " takes a lance table, and " + view + " is a view of some rows of one");
-    Object own = options.get(FILTER);
+    Object own = taken(options, FILTER);
+    taken(options, PREFILTER);
     options.put(FILTER, own == null ? filter : "(" + own + ") AND " + filter);
     options.put(PREFILTER, "true");
+  }
+
+  /** Removes an option, however it is spelt, and returns its value; null if it is not there. */
+  private static Object taken(Map options, String name) {
+    for (Object key : new ArrayList(options.keySet())) if (((String) key).equalsIgnoreCase(name)) return options.remove(key);
+    return null;
   }
 
   /** The lance table with a name, or that of a view of all its columns and rows; null for others. */
