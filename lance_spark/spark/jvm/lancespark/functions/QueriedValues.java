@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.types.DataType;
@@ -57,7 +58,7 @@ final class QueriedValues extends scala.runtime.AbstractPartialFunction {
     if (among.values().size() != 1) {
       throw new IllegalArgumentException("a filter has one column before IN (SELECT ..), not several");
     }
-    if (!query.getOuterAttrs().isEmpty()) {
+    if (query.plan().containsPattern(TreePattern$.MODULE$.OUTER_REFERENCE())) {
       throw new IllegalArgumentException("a query behind IN refers to the row that it is asked for");
     }
     Expression operand = (Expression) among.values().apply(0);
