@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import InvalidOptionError
+from tests.spark_session import SPARK_ERRORS
 
 ROWS, K = 1500, 6
 Q = [0.25] * 8
@@ -50,15 +51,88 @@ CONDITIONS: dict[str, Callable[[int], bool]] = {
 }
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_the_nearest_of_just_these_rows_are_found(spark: SparkSession, table: Dataset, condition: str) -> None:
+def nearest_of_these(table: Dataset, condition: str) -> list[int | None]:
+    """The ids of the nearest rows among those that satisfy a condition, by brute force."""
     vectors = np.stack(table.to_table(["vec"])["vec"].to_pylist())
     may = np.array([i for i in range(ROWS) if CONDITIONS[condition](i)], np.int64)
     apart = ((vectors[may] - np.array(Q, np.float32)) ** 2).sum(axis=1) if len(may) else np.empty(0)
-    nearest = [None if i == 4 else int(i) for i in may[np.argsort(apart)[:K]]]
+    return [None if i == 4 else int(i) for i in may[np.argsort(apart)[:K]]]
+
+
+def searched(place: str, **more: str) -> str:
+    """A query that searches for the nearest rows."""
+    named = "".join(f", {name} => {value}" for name, value in more.items())
+    return f"SELECT id FROM lance_vector_search('{place}', 'vec', array({', '.join(map(str, Q))}), {K}{named})"
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_nearest_of_just_these_rows_are_found(spark: SparkSession, table: Dataset, condition: str) -> None:
     search = LanceTable.forPath(spark, table.uri).search("vec").nearest(Q, k=K).where(condition, prefilter=True)
-    assert [row.id for row in search.select("id").collect()] == nearest
+    assert [row.id for row in search.select("id").collect()] == nearest_of_these(table, condition)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_functions_of_sql_find_them_too(spark: SparkSession, table: Dataset, condition: str) -> None:
+    found = spark.sql(searched(table.uri, filter=quoted(condition), prefilter="true")).collect()
+    assert [row.id for row in found] == nearest_of_these(table, condition)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_view_with_a_condition_shows_a_search_no_other_rows(spark: SparkSession, table: Dataset, condition: str) -> None:
+    spark.read.format("lance").load(table.uri).createOrReplaceTempView("everything")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE {condition}")
+    found = spark.sql(searched("allowed")).collect()
+    assert [row.id for row in found] == nearest_of_these(table, condition)
+
+
+def test_a_view_may_ask_for_the_user_and_the_search_for_less(spark: SparkSession, table: Dataset) -> None:
+    user = spark.sql("SELECT current_user()").collect()[0][0]
+    spark.read.format("lance").load(table.uri).createOrReplaceTempView("everything")
+    condition = "current_user() = '{}' AND id % 2 = 0 AND current_date() > DATE '2020-01-01'"
+    for name in (user, "another"):
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE {condition.format(name)}")
+        among = "'id IN (SELECT id FROM mine) AND id > 40'"
+        found = [row.id for row in spark.sql(searched("allowed", filter=among, prefilter="true")).collect()]
+        assert len(found) == (K if name == user else 0)
+        assert all(i % 74 == 0 and i > 40 for i in found)
+
+
+@pytest.mark.parametrize("option", ["filter", "Filter"])
+def test_a_condition_of_a_view_is_beside_that_of_its_options(spark: SparkSession, table: Dataset, option: str) -> None:
+    spark.read.format("lance").option(option, "id % 2 = 0").load(table.uri).createOrReplaceTempView("everything")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE id % 3 = 0")
+    found = [row.id for row in spark.sql(searched("allowed")).collect()]
+    assert len(found) == K
+    assert all(i % 6 == 0 for i in found)
+
+
+@pytest.mark.parametrize("more", [{"filter": "'id > 3'"}, {"prefilter": "false"}])
+def test_the_condition_of_a_view_never_comes_after_the_search(spark: SparkSession, table: Dataset, more: dict[str, str]) -> None:
+    spark.read.format("lance").load(table.uri).createOrReplaceTempView("everything")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE id > 7")
+    with pytest.raises(SPARK_ERRORS, match="comes before the search"):
+        spark.sql(searched("allowed", **more)).collect()
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("id > rand()", "is not deterministic"),
+        ("EXISTS (SELECT 1 FROM mine WHERE mine.id = everything.id)", "EXISTS|exists"),
+    ],
+)
+def test_conditions_of_views_that_cannot_come_before_are_errors(spark: SparkSession, table: Dataset, condition: str, told: str) -> None:
+    spark.read.format("lance").load(table.uri).createOrReplaceTempView("everything")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE {condition}")
+    with pytest.raises(SPARK_ERRORS, match=told):
+        spark.sql(searched("allowed")).collect()
 
 
 def test_a_join_by_nearness_is_among_them_too(spark: SparkSession, table: Dataset) -> None:
@@ -80,3 +154,16 @@ def test_a_join_by_nearness_is_among_them_too(spark: SparkSession, table: Datase
 def test_other_queries_are_errors(spark: SparkSession, table: Dataset, condition: str, told: str) -> None:
     with pytest.raises(InvalidOptionError, match=told):
         LanceTable.forPath(spark, table.uri).search("vec").nearest(Q).where(condition)
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("id IN (SELECT id, name FROM mine)", "returns one column, but one has 2"),
+        ("id IN (SELECT id FROM mine", "is no condition"),
+        ("id IN (SELECT mine.id FROM mine WHERE mine.id = everything.id)", "everything"),
+    ],
+)
+def test_other_queries_are_errors_in_sql(spark: SparkSession, table: Dataset, condition: str, told: str) -> None:
+    with pytest.raises(SPARK_ERRORS, match=told):
+        spark.sql(searched(table.uri, filter=quoted(condition))).collect()

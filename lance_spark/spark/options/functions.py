@@ -96,6 +96,8 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     is_feed = call["name"] in _FEEDS
     if not is_feed and any(name.lower() in _OF_SEARCHES for name in found):
         raise InvalidOptionError(f"{call['name']} cannot search a view of a path with the option limit, or of a search; give it the path")
+    if found.get("prefilter") == "true" and not is_feed:
+        _check_comes_before(call["name"], given)
     if "filter" in found and "filter" in given:
         found["filter"] = f"({found.pop('filter')}) AND ({given.pop('filter')})"
     if is_feed:
@@ -103,6 +105,15 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     if call["name"] == BRANCH_DIFF:
         return {**found, **{option: _text(value) for option, value in given.items()}}
     return {**found, **_options(call["name"], given)}
+
+
+def _check_comes_before(name: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError for arguments by which the condition of a view would come after the search."""
+    is_after = not given["prefilter"] if "prefilter" in given else "filter" in given
+    if is_after:
+        raise InvalidOptionError(
+            f"{name} searches a view with a condition, which comes before the search: give the filter with prefilter => true"
+        )
 
 
 def _feed_options(given: Mapping[str, Any]) -> dict[str, str]:

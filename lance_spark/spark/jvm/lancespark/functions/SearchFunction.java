@@ -27,7 +27,8 @@ import scala.jdk.javaapi.CollectionConverters;
 public class SearchFunction implements scala.Function1 {
   private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
       "lance_changes", "table_changes", "table_changes_by_path", "branch_diff" };
-  private static final String TABLE = "table";
+  private static final List CHANGES = Arrays.asList("lance_changes", "table_changes", "table_changes_by_path", "branch_diff");
+  private static final String TABLE = "table", FILTER = "filter", PREFILTER = "prefilter";
   private final String name;
 
   public SearchFunction() { this(NAMES[0]); }
@@ -48,6 +49,8 @@ public class SearchFunction implements scala.Function1 {
     }
     Object table = positional.isEmpty() ? named.get(TABLE) : positional.get(0);
     if (table == null) throw new IllegalArgumentException(name + " needs the table: its path or its name");
+    Object filter = named.get(FILTER);
+    if (filter instanceof String) named.put(FILTER, QueriedValues.in((String) filter));
     Map options = options(table.toString());
     Instructions.put(options, Instructions.CALL, call(positional, named));
     LanceTable found = LanceTable.reopened(new CaseInsensitiveStringMap(options));
@@ -80,15 +83,31 @@ public class SearchFunction implements scala.Function1 {
       return options;
     }
     try {
-      DataSourceV2Relation relation = relation(table);
-      if (relation != null) {
-        options.putAll(all(relation));
+      SearchedRows rows = SearchedRows.of(Session.active().table(table).queryExecution().analyzed());
+      if (rows != null) {
+        options.putAll(all(rows.table));
+        if (rows.filter != null) restrict(options, table, rows.filter);
         return options;
       }
     } catch (Exception e) {
       org.apache.spark.unsafe.Platform.throwException(e);
     }
-    throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns and rows of one, which " + table + " is not");
+    throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns of one, which " + table + " is not");
+  }
+
+  /** Lets a search see only rows that satisfy the conditions of a view. */
+  private void restrict(Map options, String view, String filter) {
+    if (CHANGES.contains(name)) throw new IllegalArgumentException(name + " takes a lance table, and " + view + " is a view of some rows of one");
+    Object own = taken(options, FILTER);
+    taken(options, PREFILTER);
+    options.put(FILTER, own == null ? filter : "(" + own + ") AND " + filter);
+    options.put(PREFILTER, "true");
+  }
+
+  /** Removes an option, however it is spelt, and returns its value; null if it is not there. */
+  private static Object taken(Map options, String name) {
+    for (Object key : new ArrayList(options.keySet())) if (((String) key).equalsIgnoreCase(name)) return options.remove(key);
+    return null;
   }
 
   /** The lance table with a name, or that of a view of all its columns and rows; null for others. */

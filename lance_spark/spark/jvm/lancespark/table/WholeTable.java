@@ -26,15 +26,21 @@ public class WholeTable {
    * that already, and of a CHAR column only the padded values are known to be CHAR.
    */
   public static DataSourceV2Relation of(LogicalPlan plan) {
-    LogicalPlan inner = plan;
-    while (inner instanceof SubqueryAlias || inner instanceof View || inner instanceof Project && hasAllColumns((Project) inner)) {
-      inner = (LogicalPlan) inner.children().apply(0);
-    }
+    LogicalPlan inner = shown(plan);
     if (!(inner instanceof DataSourceV2Relation)) return null;
     DataSourceV2Relation relation = (DataSourceV2Relation) inner;
     if (!(relation.table() instanceof LanceTable) && !Source.isOf(relation.table())) return null;
     if (relation.output().equals(plan.output())) return relation;
     return (DataSourceV2Relation) SparkInternals.with(relation, "output", plan.output());
+  }
+
+  /** What a name, a view or a projection of all columns shows: the plan below these. */
+  public static LogicalPlan shown(LogicalPlan plan) {
+    LogicalPlan inner = plan;
+    while (inner instanceof SubqueryAlias || inner instanceof View || inner instanceof Project && hasAllColumns((Project) inner)) {
+      inner = (LogicalPlan) inner.children().apply(0);
+    }
+    return inner;
   }
 
   private static boolean hasAllColumns(Project project) {
