@@ -6,6 +6,7 @@ import java.util.*;
 import lancespark.core.Features;
 import lancespark.core.OfLanceTables;
 import lancespark.core.Session;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
@@ -103,17 +104,8 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   private Table load(Identifier id, ObjectNode arguments) {
     JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
     String fullName = name + "." + id;
-    used.add(quoted(id));
+    used.add(SqlNames.quoted(Json.array().add(name).addAll(Json.names(id))));
     return loaded.has("metadata") ? NamedTable.inner(loaded, fullName) : new NamedTable(fullName, loaded);
-  }
-
-  private String quoted(Identifier id) {
-    StringBuilder text = new StringBuilder("`").append(name).append('`');
-    for (int i = 0; i <= id.namespace().length; i++) {
-      String part = i < id.namespace().length ? id.namespace()[i] : id.name();
-      text.append(".`").append(part.replace("`", "``")).append('`');
-    }
-    return text.toString();
   }
 
   /** False for a table whose files are gone, so that CREATE TABLE can make it again. */

@@ -1,6 +1,7 @@
 package lancespark.core;
 
 import java.lang.reflect.InvocationTargetException;
+import java.util.*;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.unsafe.Platform;
 
@@ -9,6 +10,8 @@ import org.apache.spark.unsafe.Platform;
  * compiled code that calls the one fails with the other. So its methods are called by their names.
  */
 public final class SessionCatalogs {
+  /** The name of Spark's own catalog. */
+  public static final String SESSION = "spark_catalog";
   private final Object manager;
 
   private SessionCatalogs(Object manager) { this.manager = manager; }
@@ -16,6 +19,12 @@ public final class SessionCatalogs {
   public static SessionCatalogs active() { return new SessionCatalogs(Session.active().sessionState().catalogManager()); }
 
   public CatalogPlugin catalog(String name) { return (CatalogPlugin) call("catalog", new Object[] { name }); }
+  /** The catalog that a name begins with, or else the current one. */
+  public CatalogPlugin of(List<?> parts) { return hasCatalog(parts) ? catalog((String) parts.get(0)) : currentCatalog(); }
+
+  /** Whether a name of something in a catalog begins with the catalog's. */
+  public boolean hasCatalog(List<?> parts) { return parts.size() > 1 && isCatalogRegistered((String) parts.get(0)); }
+
   public CatalogPlugin currentCatalog() { return (CatalogPlugin) call("currentCatalog", new Object[0]); }
   public String[] currentNamespace() { return (String[]) call("currentNamespace", new Object[0]); }
   public boolean isCatalogRegistered(String name) { return ((Boolean) call("isCatalogRegistered", new Object[] { name })).booleanValue(); }

@@ -30,7 +30,6 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -47,7 +46,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
 public class EarlyNames extends Rule implements Addition {
-  private static final String SESSION = "spark_catalog", MERGES_ALWAYS = "spark.lance.mergeSchema";
+  private static final String MERGES_ALWAYS = "spark.lance.mergeSchema";
 
   public EarlyNames() {}
 
@@ -155,12 +154,7 @@ public class EarlyNames extends Rule implements Addition {
   }
 
   /** Whether a name is one in a catalog of lance tables. */
-  private static boolean hasOnlyLanceTables(List names) {
-    SessionCatalogs manager = SessionCatalogs.active();
-    boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
-    CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-    return catalog instanceof OfLanceTables;
-  }
+  private static boolean hasOnlyLanceTables(List names) { return SessionCatalogs.active().of(names) instanceof OfLanceTables; }
 
   private static boolean has(scala.Product value, String argument) {
     for (int i = 0; i < value.productArity(); i++) if (value.productElementName(i).equals(argument)) return true;
@@ -172,9 +166,9 @@ public class EarlyNames extends Rule implements Addition {
     List names = CollectionConverters.asJava(parts);
     org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
     SessionCatalogs manager = SessionCatalogs.active();
-    boolean isFull = names.size() == 3 && names.get(0).equals(SESSION);
-    boolean isCurrent = manager.currentCatalog().name().equals(SESSION) && names.size() < 3;
-    if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return false;
+    boolean isFull = names.size() == 3 && names.get(0).equals(SessionCatalogs.SESSION);
+    boolean isCurrent = manager.currentCatalog().name().equals(SessionCatalogs.SESSION) && names.size() < 3;
+    if (!isFull && !isCurrent || names.size() == 2 && manager.hasCatalog(names)) return false;
     if (state.catalog().isTempView(parts)) return false;
     String database = names.size() == 1 ? manager.currentNamespace()[0] : (String) names.get(names.size() - 2);
     Identifier id = Identifier.of(new String[] { database }, (String) names.get(names.size() - 1));

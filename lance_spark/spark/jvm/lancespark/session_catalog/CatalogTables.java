@@ -4,6 +4,7 @@ import java.util.*;
 import lancespark.catalog.NamedTable;
 import lancespark.core.HandOver;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Names;
@@ -78,7 +79,7 @@ public class CatalogTables extends Rule {
   /** Refuses GENERATED columns of the session catalog, which keeps none. */
   private static void checkColumns(scala.Product plan) throws Exception {
     Object name = SparkInternals.argument(plan, "name");
-    if (!(name instanceof ResolvedIdentifier) || !((ResolvedIdentifier) name).catalog().name().equals("spark_catalog")) return;
+    if (!(name instanceof ResolvedIdentifier) || !((ResolvedIdentifier) name).catalog().name().equals(SessionCatalogs.SESSION)) return;
     Object[] arguments = SparkInternals.arguments(plan);
     for (int i = 0; i < arguments.length; i++) {
       if (!(arguments[i] instanceof scala.collection.immutable.Seq)) continue;
@@ -138,7 +139,7 @@ public class CatalogTables extends Rule {
   /** Keeps the storage options of saveAsTable with the table, which cannot be read without. Spark takes them for options of the write only. */
   private static LogicalPlan withSettings(LogicalPlan plan) throws Exception {
     Object name = SparkInternals.argument((scala.Product) plan, "name"), spec = SparkInternals.argument((scala.Product) plan, "tableSpec");
-    boolean isSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals("spark_catalog");
+    boolean isSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals(SessionCatalogs.SESSION);
     if (!isSession || !isLance((V2CreateTablePlan) plan) || !(spec instanceof TableSpec) || !((TableSpec) spec).options().isEmpty()) return plan;
     Object given = SparkInternals.argument((scala.Product) plan, "writeOptions");
     Map settings = new HashMap();
@@ -156,7 +157,7 @@ public class CatalogTables extends Rule {
     if (!(name instanceof ResolvedIdentifier) || !isLance((V2CreateTablePlan) plan)) return plan;
     CatalogPlugin catalog = ((ResolvedIdentifier) name).catalog();
     if (!(catalog instanceof TableCatalog) || catalog instanceof ReplacingCatalog) return plan;
-    if (!catalog.name().equals("spark_catalog") || !SessionEntry.isLance(((ResolvedIdentifier) name).identifier())) return plan;
+    if (!catalog.name().equals(SessionCatalogs.SESSION) || !SessionEntry.isLance(((ResolvedIdentifier) name).identifier())) return plan;
     scala.Product replacing = SparkInternals.with((scala.Product) name, "catalog", new ReplacingCatalog(catalog));
     return (LogicalPlan) SparkInternals.with((scala.Product) plan, "name", replacing);
   }

@@ -6,7 +6,9 @@ import lancespark.catalog.CatalogInstall;
 import lancespark.catalog.Changes;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
@@ -196,9 +198,8 @@ public class SessionTables extends DelegatingCatalogExtension {
 
   /** For lance_spark.verbs: the table with this full name has new rows and, if `changesColumns`, other columns. Those of other catalogs need nothing. */
   public void noteChange(String name, boolean changesColumns) throws Exception {
-    Object parts = Session.active().sessionState().sqlParser().parseMultipartIdentifier(name);
-    List names = CollectionConverters.asJava((scala.collection.Seq) parts);
-    if (names.size() != 3 || !names.get(0).equals("spark_catalog")) return;
+    List names = SqlNames.parts(name);
+    if (names.size() != 3 || !names.get(0).equals(SessionCatalogs.SESSION)) return;
     Identifier id = Identifier.of(new String[] { (String) names.get(1) }, (String) names.get(2));
     if (changesColumns) Entry.settle(id);
     else Entry.note(id);

@@ -13,6 +13,7 @@ import lancespark.core.OwnStatement;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import lancespark.table.LanceTable;
@@ -153,7 +154,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     TableChange[] changes = new TableChange[columns.size()];
     for (int i = 0; i < changes.length; i++) {
       String column = Json.at(columns, i).asText();
-      List names = CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(column));
+      List names = SqlNames.parts(column);
       changes[i] = TableChange.updateColumnNullability((String[]) names.toArray(new String[names.size()]), false);
     }
     ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).alterTable(entry, changes);
