@@ -16,7 +16,6 @@ import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.*;
-import org.apache.spark.unsafe.Platform;
 
 /** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.actions has their signatures and their code. */
 @SuppressWarnings({"rawtypes", "unchecked"})
@@ -146,12 +145,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   private static boolean isPath(JsonNode id) { return id == null || id.size() == 1 && Json.at(id, 0).asText().indexOf('/') >= 0; }
 
   private JsonNode called(ObjectNode place, ObjectNode values) {
-    try {
-      return new ProcedureCall(catalog.python, name, place, values).rows();
-    } catch (Throwable t) {
-      Platform.throwException(t);
-      return null;
-    }
+    return new ProcedureCall(catalog.python, name, place, values).rows();
   }
 
   /** A table by its path, or by its name as in SQL in this catalog. */
@@ -175,12 +169,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   private static ObjectNode inSession(Identifier entry) {
-    try {
-      return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(SessionEntry.of(entry))));
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+    return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(SessionEntry.of(entry))));
   }
 
   private static boolean isPath(String table) { return table.indexOf('/') >= 0 && table.indexOf('`') < 0; }

@@ -52,7 +52,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   public String transaction() { return (String) python.settings.get(Names.TRANSACTION); }
 
   /** From now on, the tables are those of the transaction with an id; null ends it. Spark drops what it has cached of them. */
-  public void enter(String transaction) throws Exception {
+  public void enter(String transaction) {
     python = python.in(transaction);
     org.apache.spark.sql.classic.SparkSession session = Session.active();
     if (session.sharedState().cacheManager().isEmpty()) return;
@@ -67,7 +67,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   }
 
   /** BEGIN TRANSACTION, COMMIT or ROLLBACK. */
-  public void transaction(String verb) throws Exception {
+  public void transaction(String verb) {
     String[] root = new String[0];
     if (verb.equals("BEGIN")) {
       enter(python.ask("begin_transaction", Json.object(), root).asText());

@@ -1,9 +1,7 @@
 package lancespark.core;
 
-import java.lang.reflect.InvocationTargetException;
 import java.util.*;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.unsafe.Platform;
 
 /**
  * The catalogs of the active session, as Spark's CatalogManager has them. That is a class before Spark 4.2 and an interface since then, and
@@ -30,12 +28,5 @@ public final class SessionCatalogs {
   public boolean isCatalogRegistered(String name) { return ((Boolean) call("isCatalogRegistered", new Object[] { name })).booleanValue(); }
   public CatalogPlugin v2SessionCatalog() { return (CatalogPlugin) call("v2SessionCatalog", new Object[0]); }
 
-  private Object call(String name, Object[] arguments) {
-    try {
-      return SparkInternals.callIfThere(manager, name, arguments);
-    } catch (Exception e) {
-      Platform.throwException(e instanceof InvocationTargetException ? e.getCause() : (Throwable) e);
-      return null;
-    }
-  }
+  private Object call(String name, Object[] arguments) { return SparkInternals.callIfThere(manager, name, arguments); }
 }

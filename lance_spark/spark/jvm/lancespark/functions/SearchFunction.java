@@ -79,14 +79,10 @@ public class SearchFunction implements scala.Function1 {
       options.put("path", table);
       return options;
     }
-    try {
-      DataSourceV2Relation relation = relation(table);
-      if (relation != null) {
-        options.putAll(all(relation));
-        return options;
-      }
-    } catch (Exception e) {
-      org.apache.spark.unsafe.Platform.throwException(e);
+    DataSourceV2Relation relation = relation(table);
+    if (relation != null) {
+      options.putAll(all(relation));
+      return options;
     }
     throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns and rows of one, which " + table + " is not");
   }
@@ -97,9 +93,9 @@ public class SearchFunction implements scala.Function1 {
   }
 
   /** The options of a user for a read of a lance table. */
-  public static Map options(DataSourceV2Relation relation) throws Exception { return Instructions.without(all(relation)); }
+  public static Map options(DataSourceV2Relation relation) { return Instructions.without(all(relation)); }
 
-  private static Map all(DataSourceV2Relation relation) throws Exception {
+  private static Map all(DataSourceV2Relation relation) {
     if (!(relation.table() instanceof LanceTable)) return relation.options().asCaseSensitiveMap();
     return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
   }

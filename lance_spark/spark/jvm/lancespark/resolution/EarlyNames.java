@@ -34,7 +34,6 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -53,19 +52,14 @@ public class EarlyNames extends Rule implements Addition {
   public String ruleName() { return "lance_spark.EarlyNames"; }
 
   public TreeNode apply(TreeNode plan) {
-    try {
-      if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
-      if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
-      return new Writes().in(new Insertions().in((LogicalPlan) plan));
-    } catch (Throwable t) {
-      Platform.throwException(t);
-      return plan;
-    }
+    if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
+    if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
+    return new Writes().in(new Insertions().in((LogicalPlan) plan));
   }
 
   /** INSERT into temporary views of all rows and columns of a lance table. Spark refuses the others. */
   static class Insertions extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       if (!(plan instanceof InsertIntoStatement) || !(((InsertIntoStatement) plan).table() instanceof UnresolvedRelation)) return plan;
       UnresolvedRelation view = (UnresolvedRelation) ((InsertIntoStatement) plan).table();
       if (!Session.active().sessionState().catalog().isTempView((scala.collection.immutable.Seq) view.multipartIdentifier())) return plan;
@@ -82,7 +76,7 @@ public class EarlyNames extends Rule implements Addition {
 
   /** The writes with mergeSchema to tables of catalogs. */
   static class Writes extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       scala.Product write = plan instanceof scala.Product ? (scala.Product) plan : null;
       if (write == null || !has(write, "withSchemaEvolution") || !has(write, "table")) return plan;
       if (!merges(write) && !Boolean.TRUE.equals(SparkInternals.argument(write, "withSchemaEvolution"))) return plan;
@@ -104,7 +98,7 @@ public class EarlyNames extends Rule implements Addition {
     }
 
     /** The table as the target of a write that adds columns; null for one that cannot be. */
-    private static Object evolving(Object table) throws Exception {
+    private static Object evolving(Object table) {
       if (table instanceof UnresolvedRelation) return isNamed((UnresolvedRelation) table) ? table : null;
       if (!(table instanceof DataSourceV2Relation)) return null;
       DataSourceV2Relation relation = (DataSourceV2Relation) table;
@@ -138,7 +132,7 @@ public class EarlyNames extends Rule implements Addition {
    * saveAsTable in mode append, without a format, to a lance table of the session catalog. Spark compares its default source with the table's,
    * though an append says nothing of the format.
    */
-  private static LogicalPlan appended(CreateTable plan) throws Exception {
+  private static LogicalPlan appended(CreateTable plan) {
     CatalogTable table = plan.tableDesc();
     scala.collection.immutable.Seq names = table.identifier().nameParts();
     boolean isPlain = table.partitionColumnNames().isEmpty() && table.bucketSpec().isEmpty() && table.storage().locationUri().isEmpty();
@@ -177,5 +171,5 @@ public class EarlyNames extends Rule implements Addition {
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }
 
-  public void addTo(SparkSession session) throws Exception { Session.addRule(session, "hintResolutionRules", this); }
+  public void addTo(SparkSession session) { Session.addRule(session, "hintResolutionRules", this); }
 }

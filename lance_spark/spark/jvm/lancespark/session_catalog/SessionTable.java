@@ -30,7 +30,7 @@ class SessionTable extends NamedTable {
   }
 
   /** None before the first version. */
-  protected Map details(CatalogPlugin catalog, Identifier id) throws Exception {
+  protected Map details(CatalogPlugin catalog, Identifier id) {
     if (source(CaseInsensitiveStringMap.empty()).version() == 0) return Collections.EMPTY_MAP;
     ObjectNode request = Json.object();
     request.set("place", SessionEntry.place(entry));

@@ -150,7 +150,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   }
 
   /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
-  private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
+  private static void setNotNull(Identifier entry, JsonNode columns) throws NoSuchTableException {
     TableChange[] changes = new TableChange[columns.size()];
     for (int i = 0; i < changes.length; i++) {
       String column = Json.at(columns, i).asText();
@@ -262,7 +262,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   }
 
   /** The columns of a procedure's rows that the statement shows, as the result of a command, so that Spark does not run it again. */
-  private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) throws Exception {
+  private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) {
     StructType own = procedure.columns(), shown = new StructType();
     ArrayNode all = Json.array();
     for (int i = 0; i < rows.size() && columns.size() > 0; i++) all.add(Json.array());
@@ -279,7 +279,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     return result(shown, all);
   }
 
-  private static LogicalPlan result(StructType shown, ArrayNode rows) throws Exception {
+  private static LogicalPlan result(StructType shown, ArrayNode rows) {
     scala.collection.immutable.Seq values = CollectionConverters.asScala(Arrays.asList(new Rows(shown, rows).rows())).toSeq();
     org.apache.spark.sql.classic.SparkSession session = Session.active();
     LogicalPlan empty = ((org.apache.spark.sql.classic.Dataset) session.createDataFrame(new ArrayList(), shown)).queryExecution().analyzed();

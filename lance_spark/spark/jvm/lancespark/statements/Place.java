@@ -81,7 +81,7 @@ class Place {
   }
 
   /** The table as the target of a write. */
-  DataSourceV2Relation relation() throws Exception {
+  DataSourceV2Relation relation() {
     if (named != null && named.table() instanceof LanceTable) return named;
     Map options = (Map) new ObjectMapper().convertValue(Json.at(json, "options"), Map.class);
     LanceTable table = LanceTable.reopened(new CaseInsensitiveStringMap(options));

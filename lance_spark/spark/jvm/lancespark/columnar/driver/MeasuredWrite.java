@@ -16,7 +16,6 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
-import org.apache.spark.unsafe.Platform;
 
 /** A write with metrics: what its tasks have written, from their commit messages. Tasks may get their rows faster than Spark's own. */
 class MeasuredWrite extends DriverWrite {
@@ -38,13 +37,8 @@ class MeasuredWrite extends DriverWrite {
   /** What the header of the writer says of tasks that have few rows; 0 if workers write all. */
   private static long few(BatchWrite batch) {
     if (!(batch instanceof PythonBatchWrite)) return 0;
-    try {
-      Message header = Message.header((byte[]) SparkInternals.get(batch, "pythonDataSourceWriter"), Protocol.WRITER);
-      return header == null ? 0 : header.integer();
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return 0;
-    }
+    Message header = Message.header((byte[]) SparkInternals.get(batch, "pythonDataSourceWriter"), Protocol.WRITER);
+    return header == null ? 0 : header.integer();
   }
 
   public void commit(BatchWrite batch, WriterCommitMessage[] messages) {
