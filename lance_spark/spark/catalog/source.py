@@ -25,7 +25,7 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.spark.again import Asked
-from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions
+from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions, views
 from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.columns.types import to_spark
@@ -44,6 +44,7 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "drop_namespace": namespaces.drop_namespace,
     "list_tables": namespaces.list_tables,
     "load": tables.load,
+    "load_about": tables.load_about,
     "exists": tables.exists,
     "is_named": tables.is_named,
     "details": tables.details,
@@ -59,6 +60,8 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "call": calls.call,
     "statement": statements.statement,
     "refusal": statements.refusal,
+    "statement_of_catalog": statements.statement_of_catalog,
+    "put_view": views.put,
     "figures": figures,
     "begin_copy": copy_into.begin,
     "end_copy": copy_into.end,

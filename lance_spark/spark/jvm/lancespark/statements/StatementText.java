@@ -37,6 +37,8 @@ class StatementText {
   boolean isPath = false;
   /** True if the name is that of something that is no lance table, so that the statement is refused. */
   boolean isNoTable = false;
+  /** True if the name is that of a view, of the namespace of views or of a table that was dropped, or has no parts: the current namespace. */
+  boolean isOfCatalog = false;
   /** True for BEGIN TRANSACTION, COMMIT and ROLLBACK, whose name is that of a catalog, or has no parts. */
   boolean isOfTransaction = false;
   /** The name of an index that comes before the table; empty in most statements. */
@@ -59,13 +61,15 @@ class StatementText {
     index = "";
     isPath = false;
     isNoTable = false;
+    isOfCatalog = false;
     isOfTransaction = false;
     int at = 0;
     for (int i = 0; i < sentence.length; i++) {
       String part = sentence[i];
-      isNoTable = isNoTable || part.equals("<n>") || part.equals("<none>");
+      isNoTable = isNoTable || part.equals("<n>");
+      isOfCatalog = isOfCatalog || part.equals("<v>") || part.equals("<none>");
       if (part.equals("<none>")) at = afterNothing(at);
-      else if (part.equals("<t>") || part.equals("<n>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
+      else if (part.equals("<t>") || part.equals("<n>") || part.equals("<v>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
       else if (part.equals("<x>")) at = afterName(at, made);
       else if (part.equals("<c>")) at = afterCatalog(at);
       else if (part.equals("<i>")) at = afterIndex(at);
@@ -144,7 +148,7 @@ class StatementText {
 
   /** False for a text whose tokens are not all known, and for one with parameters, which Spark would not fill in. */
   private boolean isComplete() {
-    boolean isHandedOn = word(0).equals("REPLACE");
+    boolean isHandedOn = word(0).equals("REPLACE") || isOfCatalog;
     for (int i = rest; token(i) != null; i++) {
       Token token = token(i);
       if (!isHandedOn && token.kind.equals(Token.SYMBOL) && PARAMETERS.indexOf(token.value) >= 0) return false;
