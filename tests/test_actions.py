@@ -25,7 +25,6 @@ from lance_spark.cli.main import main, program
 from lance_spark.cli.operations import commands, words_of
 from lance_spark.errors import RefConflictError
 from lance_spark.operations import DatasetBasePath
-from lance_spark.spark.catalog import calls
 from lance_spark.spark.catalog.source import CatalogSource
 from lance_spark.spark.protocol import NUMBER, PROTOCOL
 from lance_spark.table.versions.clones import is_hold
@@ -86,9 +85,9 @@ def call(path: Path, name: str, arguments: Mapping[str, Any]) -> list[dict[str, 
     while "version" in (answer := asked(request)):
         request["version"] = answer["version"]
         source = CatalogSource(requested("tasks", request))
-        tasks = [t.value for t in source.reader(source.schema()).partitions()]
-        stage = len(request["results"])
-        request["results"].append([encoded(calls.run(name, stage, task)) for task in tasks])
+        reader: Any = source.reader(source.schema())
+        results = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+        request["results"].append([encoded(batch.column(0)[0].as_py()) for batch in results])
     return [dict(zip(action.columns, row)) for row in answer["rows"]]
 
 

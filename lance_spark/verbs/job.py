@@ -11,16 +11,14 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.errors import LanceError
 from lance_spark.spark.workers.import_cache import start_task
-from lance_spark.spark.workers.outcome import value_or_error
+from lance_spark.spark.workers.outcome import row_of, value_of, value_or_error
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
 from lance_spark.table.scan.runner import HereIfSmall, Runner
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-_RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 _GROUPS_PER_CORE = 4
 """Spark tasks per core: with several, a long one does not keep the other cores waiting."""
 
@@ -38,7 +36,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Ta
         start_task()
         for batch in batches:
             for i in batch.column(0).to_pylist():
-                yield _row((i, value_or_error(partial(function, pickle.loads(data[i])))))
+                yield row_of((i, value_or_error(partial(function, pickle.loads(data[i])))))
 
     numbers = spark.range(0, len(data), 1, len(data) if cores is None else min(len(data), cores * _GROUPS_PER_CORE))
     results = dict(_results(numbers.mapInArrow(work, "result binary")))
@@ -68,7 +66,7 @@ def on_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         start_task()
-        yield _row((0, value_or_error(partial(function, (_renamed(batch, names) for batch in batches)))))
+        yield row_of((0, value_or_error(partial(function, (_renamed(batch, names) for batch in batches)))))
 
     # mapInArrow takes names with dots or backticks as paths.
     plain = rows.toDF(*(f"c{i}" for i in range(len(names))))
@@ -91,13 +89,7 @@ def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:
     return on_partitions(rows, partial(write_rows, target))
 
 
-def _row(value: object) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"result": pickle.dumps(value)}], schema=_RESULT)
-
-
 def _results(df: DataFrame) -> Iterator[tuple[int, Any]]:
     for row in df.collect():
-        i, value = pickle.loads(row[0])
-        if isinstance(value, LanceError):
-            raise value
-        yield i, value
+        i, outcome = pickle.loads(row[0])
+        yield i, value_of(outcome)

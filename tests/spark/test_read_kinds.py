@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import lance_spark.spark.read as reads_in
 from lance_spark import Dataset, create_partitioned_namespace
 from lance_spark.spark.columns.types import to_spark
 from lance_spark.spark.options.known import parse_options
@@ -29,6 +33,7 @@ KINDS: dict[str, tuple[dict[str, str], str | None, set[str]]] = {
     "a search of texts": ({"fullTextQuery": '{"match": {"query": "sea", "column": "s"}}'}, None, set()),
     "a change feed": ({"readChangeFeed": "true", "startingVersion": "1"}, None, set()),
     "a metadata table": ({}, "refs", set()),
+    "a comparison of branches": ({"diffFrom": "dev"}, None, set()),
 }
 """The options that mean a kind, or the name of the table about the table; and its abilities."""
 REQUESTS: dict[str, Any] = {
@@ -46,7 +51,7 @@ MakeRead = Callable[[str], Read]
 def made(tmp_path_factory: pytest.TempPathFactory) -> MakeRead:
     """Makes a read of a kind."""
     table, namespace = (str(tmp_path_factory.mktemp("tables") / name) for name in ("t", "p"))
-    Dataset.write(table, ROWS)
+    Dataset.write(table, ROWS).create_branch("dev")
     create_partitioned_namespace(namespace, ROWS.schema, ["id"])
 
     def make(kind: str) -> Read:
@@ -56,6 +61,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MakeRead:
         return read_of(Asked(open_version(options), options, about))
 
     return make
+
+
+def test_every_kind_is_here(made: MakeRead) -> None:
+    reads = [importlib.import_module(f"{reads_in.__name__}.{found.name}") for found in pkgutil.iter_modules(reads_in.__path__)]
+    classes = {c for module in reads for _, c in inspect.getmembers(module, inspect.isclass) if hasattr(c, "kind") and c is not Read}
+    assert {type(made(kind)) for kind in KINDS} == classes
 
 
 @pytest.mark.parametrize("kind", KINDS)

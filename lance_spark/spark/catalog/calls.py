@@ -5,19 +5,20 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lance_spark.actions.action import Action, Job, Parameter, noted
 from lance_spark.actions.all import ACTIONS
 from lance_spark.actions.compact import COMPACT, WHERE
 from lance_spark.actions.iceberg import ADD_FILES, CHANGELOG_VIEW
-from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.spark.catalog import copy_into
 from lance_spark.spark.catalog.changelog_view import changelog_view
 from lance_spark.spark.catalog.tables import Place, base_of, current_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.protocol import handed_back
 from lance_spark.spark.read.opened import OpenedNamespace
+from lance_spark.spark.read.tasks import result_of
 from lance_spark.table.changes import alter
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.compaction.compaction import CompactionOptions
@@ -176,20 +177,17 @@ def tasks(
     version: int,
     results: Sequence[Sequence[str]],
 ) -> list[bytes]:
-    """The tasks, pickled, of the stage of an operation's job that follows those with these results."""
+    """The tasks of the stage of an operation's job that follows those with these results; see `read.tasks`."""
     action, snapshot = ACTIONS[name], reopened(base_of(catalog, current_at(catalog, place)), version)
     job = _job(action)
     how = job.how(snapshot, **_given(action, arguments))
     planned = job.stages[len(results)].tasks(snapshot, how, _CORES, _results(results))
-    return [pickle.dumps(task) for task in planned]
+    run = partial(_run, name, len(results))
+    return [pickle.dumps((run, task)) for task in planned]
 
 
-def run(name: str, stage: int, task: bytes) -> bytes:
-    """The result of a task, or its error: Spark repeats a task that fails, which is in vain for our errors."""
-    try:
-        return pickle.dumps(_job(ACTIONS[name]).stages[stage].run(pickle.loads(task)))
-    except LanceError as e:
-        return pickle.dumps(e)
+def _run(name: str, stage: int, task: Any) -> Any:
+    return _job(ACTIONS[name]).stages[stage].run(task)
 
 
 def _job(action: Action) -> Job[Any]:
@@ -198,11 +196,4 @@ def _job(action: Action) -> Job[Any]:
 
 
 def _results(stages: Sequence[Sequence[str]]) -> list[list[Any]]:
-    return [[_result(text) for text in texts] for texts in stages]
-
-
-def _result(text: str) -> Any:
-    value = handed_back(text)
-    if isinstance(value, LanceError):
-        raise value
-    return value
+    return [[result_of(text) for text in texts] for texts in stages]

@@ -7,12 +7,11 @@ answers in the metadata of its only column. It also writes the rows of a new tab
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
     LanceError,
@@ -29,9 +28,12 @@ from lance_spark.spark.again import Asked
 from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions, views
 from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
+from lance_spark.spark.columns.types import to_spark
 from lance_spark.spark.last_change import figures
 from lance_spark.spark.protocol import CATALOG_FORMAT, CatalogRequest, answered, refused
-from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
+from lance_spark.spark.read.tasks import TasksPartition, TasksReader
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning
+from lance_spark.spark.workers.outcome import RESULT
 from lance_spark.spark.write.rows import rows_to
 from lance_spark.spark.write.writer import LanceWriter
 
@@ -79,7 +81,6 @@ _AGAIN: Mapping[str, tuple[type[LanceError], ...]] = {
     "drop_namespace": (NamespaceNotFoundError,),
 }
 """The errors of a request that was asked before which say that it was done then."""
-_RESULT = "result"
 
 
 class CatalogSource(DataSource):
@@ -108,7 +109,7 @@ class CatalogSource(DataSource):
     def schema(self) -> StructType:
         """Execute the request. The answer is in the metadata of the only column."""
         if self._operation == "tasks":
-            return StructType([StructField(_RESULT, BinaryType(), False)])
+            return to_spark(RESULT)
         try:
             with wrong_arguments_as_options(), ids_of(self._asked.request):
                 return answered(_OPERATIONS[self._operation](self._catalog, **self._arguments))
@@ -131,29 +132,17 @@ class CatalogSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""
-        return _TaskReader(self._catalog, self._arguments)
+        return _TasksOfCall(self._catalog, self._arguments)
 
 
-class _Task(InputPartition):
-    """A task of a procedure."""
-
-
-class _TaskReader(DataSourceReader):
-    """Reads the results of the tasks of a procedure, pickled."""
+class _TasksOfCall(TasksReader):
+    """Runs the tasks of an operation."""
 
     def __init__(self, catalog: Catalog, arguments: Mapping[str, Any]) -> None:
         self._catalog, self._arguments = catalog, arguments
 
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
-        """The tasks."""
+        """A partition for each task."""
         with wrong_arguments_as_options():
-            return [_Task(task) for task in calls.tasks(self._catalog, **self._arguments)]
-
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Run one task. If there is none, Spark reads one partition without a value."""
-        start_task()
-        if partition is None or partition.value is None:
-            return
-        result = calls.run(self._arguments["name"], len(self._arguments["results"]), partition.value)
-        yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))
+            return [TasksPartition([task]) for task in calls.tasks(self._catalog, **self._arguments)]

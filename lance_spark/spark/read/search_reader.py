@@ -9,37 +9,23 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from lance_spark.errors import LanceError
-from lance_spark.spark.protocol import Answer, Found, Headed, handed_back
-from lance_spark.spark.workers.import_cache import brief_errors, start_task
-from lance_spark.spark.workers.outcome import value_or_error
+from lance_spark.spark.protocol import Answer, Found
+from lance_spark.spark.read.tasks import TasksPartition, TasksReader, result_of
+from lance_spark.spark.workers.import_cache import brief_errors
 from lance_spark.table.scan.runner import Runner
 
-_RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 _GROUPS_PER_CORE = 4
 """Spark tasks per core: with several, a long one does not keep the other cores waiting."""
 
 
-class TasksPartition(Headed, InputPartition):
-    """Pickled tasks of a search, which an executor runs one after the other."""
-
-    def __init__(self, tasks: Sequence[bytes]) -> None:
-        super().__init__(None)
-        self.tasks = tasks
-
-    def header(self) -> Found:
-        """That these are tasks."""
-        return Found(Found.TASKS, b"")
-
-
-class SearchReader(DataSourceReader):
+class SearchReader(TasksReader):
     """Answers the planner, which has the `results` of all tasks so far (see `planner.scan.request`); `cores` run tasks at once.
 
     `found` are the rows of the search, whose tasks a runner runs; None if a scan is to find them.
@@ -62,18 +48,6 @@ class SearchReader(DataSourceReader):
         with pa.ipc.new_stream(sink, found.schema) as stream:
             stream.write_table(found)
         return [Answer(Found(Found.ROWS, sink.getvalue().to_pybytes()))]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Run tasks; a row for each, with the pickle of its result."""
-        start_task()
-        assert isinstance(partition, TasksPartition)
-        for task in partition.tasks:
-            function, argument = pickle.loads(task)
-            result = pickle.dumps(value_or_error(partial(function, argument)))
-            yield pa.RecordBatch.from_arrays([pa.array([result], pa.binary())], schema=_RESULT)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
 
 class _WantedError(Exception):
@@ -100,10 +74,4 @@ class _Recorded:
             raise _WantedError([pickle.dumps((function, task)) for task in tasks])
         if len(known) != len(tasks):
             raise LanceError(f"a search has {len(tasks)} tasks, but had {len(known)} before: files of an index have changed; search again")
-        return [_value(handed_back(result)) for result in known]
-
-
-def _value(result: Any) -> Any:
-    if isinstance(result, LanceError):
-        raise result
-    return result
+        return [result_of(result) for result in known]

@@ -45,7 +45,7 @@ public class CatalogPython {
   }
 
   /** A data source whose writer or reader serves a request. */
-  static PythonDataSourceV2 unopened() throws Exception {
+  static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
     source.setShortName(Names.CATALOG_FORMAT);
     SparkInternals.set(source, "source", definition());

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -15,8 +16,6 @@ import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.*;
-import org.apache.spark.unsafe.Platform;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.actions has their signatures and their code. */
 @SuppressWarnings({"rawtypes", "unchecked"})
@@ -113,7 +112,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = input.getUTF8String(0).toString();
     Identifier entry = entry(table);
     ObjectNode place = entry == null ? place(table) : inSession(entry);
-    place.put("catalog", catalog.name()).set("called", called(place, entry));
+    place.put("catalog", catalog.name()).set("called", names(place, entry));
     return Collections.singletonList(new Rows(columns(), rows(place, values, entry))).iterator();
   }
 
@@ -125,8 +124,8 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
    */
   public JsonNode rows(ObjectNode place, ObjectNode values, Identifier entry) {
     JsonNode rows = called(place, values);
-    String table = entry == null ? nameOf(place) : nameOf(entry);
-    if (table == null || !changesRows()) return rows;
+    if (!changesRows() || entry == null && isPath(Json.at(place, "id"))) return rows;
+    String table = SqlNames.quoted(names(place, entry));
     try {
       if (entry != null) ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).invalidateTable(entry);
       org.apache.spark.sql.classic.SparkSession session = Session.active();
@@ -138,41 +137,24 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   /** The parts of the name of a table in SQL: the entry of the session catalog, or the place in this catalog or at a path. */
-  private JsonNode called(ObjectNode place, Identifier entry) {
-    if (entry != null) return Json.array().add("spark_catalog").addAll(Json.names(entry));
-    ArrayNode names = (ArrayNode) Json.at(place, "id");
-    return nameOf(place) == null ? names : Json.array().add(catalog.name()).addAll(names);
+  private ArrayNode names(ObjectNode place, Identifier entry) {
+    if (entry != null) return Json.array().add(SessionCatalogs.SESSION).addAll(Json.names(entry));
+    ArrayNode id = (ArrayNode) Json.at(place, "id");
+    return isPath(id) ? id : Json.array().add(catalog.name()).addAll(id);
   }
 
-  /** The name of the table at a place in this catalog, as in SQL; null for a path. */
-  private String nameOf(ObjectNode place) {
-    JsonNode names = Json.at(place, "id");
-    boolean isPath = names == null || names.size() == 1 && Json.at(names, 0).asText().indexOf('/') >= 0;
-    if (isPath) return null;
-    StringBuilder table = new StringBuilder(quoted(catalog.name()));
-    for (int i = 0; i < names.size(); i++) table.append('.').append(quoted(Json.at(names, i).asText()));
-    return table.toString();
-  }
-
-  /** The name of a table of the session catalog, as in SQL. */
-  private static String nameOf(Identifier id) { return quoted("spark_catalog") + "." + quoted(id.namespace()[0]) + "." + quoted(id.name()); }
-
-  private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
+  /** Whether the id of a table in a request is its path, or that of a table which has no id. */
+  private static boolean isPath(JsonNode id) { return id == null || id.size() == 1 && Json.at(id, 0).asText().indexOf('/') >= 0; }
 
   private JsonNode called(ObjectNode place, ObjectNode values) {
-    try {
-      return new ProcedureCall(catalog.python, name, place, values).rows();
-    } catch (Throwable t) {
-      Platform.throwException(t);
-      return null;
-    }
+    return new ProcedureCall(catalog.python, name, place, values).rows();
   }
 
   /** A table by its path, or by its name as in SQL in this catalog. */
   private ObjectNode place(String table) {
     ObjectNode place = Json.object();
     if (isPath(table)) return (ObjectNode) place.set("id", Json.array().add(table));
-    List parts = parts(table);
+    List parts = SqlNames.parts(table);
     SessionCatalogs manager = SessionCatalogs.active();
     boolean isCurrent = manager.currentCatalog().name().equals(catalog.name());
     if (parts.size() > 1 && parts.get(0).equals(catalog.name())) parts.remove(0);
@@ -182,29 +164,15 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
 
   /** The entry in the session catalog of a table that is named after `spark_catalog`; null for other tables. */
   private static Identifier entry(String table) {
-    List parts = isPath(table) ? Collections.emptyList() : parts(table);
-    if (parts.size() < 2 || !parts.get(0).equals("spark_catalog")) return null;
+    List parts = isPath(table) ? Collections.emptyList() : SqlNames.parts(table);
+    if (parts.size() < 2 || !parts.get(0).equals(SessionCatalogs.SESSION)) return null;
     String database = parts.size() == 2 ? "default" : (String) parts.get(1);
     return Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1));
   }
 
   private static ObjectNode inSession(Identifier entry) {
-    try {
-      return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(SessionEntry.of(entry))));
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+    return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(SessionEntry.of(entry))));
   }
 
   private static boolean isPath(String table) { return table.indexOf('/') >= 0 && table.indexOf('`') < 0; }
-
-  private static List parts(String table) {
-    try {
-      return new ArrayList(CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(table)));
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
-  }
 }

@@ -18,7 +18,6 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.Platform;
 
 /** A table of a NamespaceCatalog, pinned to the version that was loaded. */
 @SuppressWarnings({"rawtypes", "unchecked"})
@@ -47,16 +46,11 @@ public class NamedTable extends LanceTable {
 
   /** Spark's table of the pickled source in an answer of lance_spark.spark.catalog.tables.load. */
   public static PythonTable inner(JsonNode loaded, String name) {
-    try {
-      StructType schema = (StructType) DataType.fromJson(Json.at(loaded, "schema").asText());
-      byte[] pickle = Base64.getDecoder().decode(Json.at(loaded, "source").asText());
-      PythonDataSourceV2 source = Source.unopened();
-      SparkInternals.set(source, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, schema));
-      return new PythonTable(source, name, schema);
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+    StructType schema = (StructType) DataType.fromJson(Json.at(loaded, "schema").asText());
+    byte[] pickle = Base64.getDecoder().decode(Json.at(loaded, "source").asText());
+    PythonDataSourceV2 source = Source.unopened();
+    SparkInternals.set(source, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, schema));
+    return new PythonTable(source, name, schema);
   }
 
   /** The table with more properties, and this clustering. */
@@ -68,12 +62,12 @@ public class NamedTable extends LanceTable {
     this.properties.putAll(more);
   }
 
-  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return new NamedTable(this, details(catalog, id), clustering); }
+  public Table detailed(CatalogPlugin catalog, Identifier id) { return new NamedTable(this, details(catalog, id), clustering); }
 
   /** The table for SHOW CREATE TABLE: Spark writes PARTITIONED BY for any clustering, which is among the properties, too. */
   public Table unclustered() { return new NamedTable(this, Collections.EMPTY_MAP, new Transform[0]); }
 
-  protected Map details(CatalogPlugin catalog, Identifier id) throws Exception { return ((NamespaceCatalog) catalog).details(id); }
+  protected Map details(CatalogPlugin catalog, Identifier id) { return ((NamespaceCatalog) catalog).details(id); }
 
   public Map<String, String> properties() { return properties; }
 

@@ -6,6 +6,7 @@ import java.util.*;
 import lancespark.core.Features;
 import lancespark.core.OfLanceTables;
 import lancespark.core.Session;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
@@ -51,7 +52,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   public String transaction() { return (String) python.settings.get(Names.TRANSACTION); }
 
   /** From now on, the tables are those of the transaction with an id; null ends it. Spark drops what it has cached of them. */
-  public void enter(String transaction) throws Exception {
+  public void enter(String transaction) {
     python = python.in(transaction);
     org.apache.spark.sql.classic.SparkSession session = Session.active();
     if (session.sharedState().cacheManager().isEmpty()) return;
@@ -66,7 +67,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   }
 
   /** BEGIN TRANSACTION, COMMIT or ROLLBACK. */
-  public void transaction(String verb) throws Exception {
+  public void transaction(String verb) {
     String[] root = new String[0];
     if (verb.equals("BEGIN")) {
       enter(python.ask("begin_transaction", Json.object(), root).asText());
@@ -103,18 +104,9 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   private Table load(Identifier id, ObjectNode arguments) {
     JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
     String fullName = name + "." + id;
-    used.add(quoted(id));
+    used.add(SqlNames.quoted(Json.array().add(name).addAll(Json.names(id))));
     if (loaded.has("view")) return CatalogView.of(name, id, Json.at(loaded, "view"));
     return loaded.has("metadata") ? NamedTable.inner(loaded, fullName) : new NamedTable(fullName, loaded);
-  }
-
-  private String quoted(Identifier id) {
-    StringBuilder text = new StringBuilder("`").append(name).append('`');
-    for (int i = 0; i <= id.namespace().length; i++) {
-      String part = i < id.namespace().length ? id.namespace()[i] : id.name();
-      text.append(".`").append(part.replace("`", "``")).append('`');
-    }
-    return text.toString();
   }
 
   /** False for a table whose files are gone, so that CREATE TABLE can make it again. */

@@ -31,13 +31,13 @@ class ProcedureCall extends TaskLoop {
   }
 
   /** The rows that the procedure returns. */
-  JsonNode rows() throws Exception {
+  JsonNode rows() {
     begin();
     finish();
     return rows;
   }
 
-  protected Table ask(ArrayNode results) throws Exception {
+  protected Table ask(ArrayNode results) {
     request.set("results", results);
     JsonNode answer = python.ask("call", request.deepCopy(), table, table.namespace());
     rows = Json.at(answer, "rows");
@@ -60,7 +60,7 @@ class ProcedureCall extends TaskLoop {
   }
 
   /** The next tasks on this version of the table. */
-  private Table tasks(long version) throws Exception {
+  private Table tasks(long version) {
     PythonDataSourceV2 source = CatalogPython.unopened();
     source.getOrCreateDataSourceInPython(Names.CATALOG_FORMAT, python.options("tasks", request.put("version", version)), (scala.Option) scala.Option.empty());
     return new PythonTable(source, Names.CATALOG_FORMAT, RESULT);

@@ -15,7 +15,6 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.Platform;
 
 /** A table that a statement creates or replaces. The commit of the query's rows, or else `commitStagedChanges`, makes its one version. */
 @SuppressWarnings({"rawtypes", "unchecked", "deprecation"})
@@ -45,13 +44,8 @@ class StagedLanceTable implements StagedTable, SupportsWrite {
     arguments.set("id", Json.names(id));
     arguments.set("options", Json.texts(info.options().asCaseSensitiveMap()));
     arguments.put("replaces", replaces);
-    try {
-      LogicalWriteInfo request = new RowsInfo(catalog.python.options("write", arguments), info.schema(), info.queryId());
-      return new StagedWrite(HandOver.ofWrites().measured(new PythonWrite(CatalogPython.unopened(), Names.CATALOG_FORMAT, request, replaces)));
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+    LogicalWriteInfo request = new RowsInfo(catalog.python.options("write", arguments), info.schema(), info.queryId());
+    return new StagedWrite(HandOver.ofWrites().measured(new PythonWrite(CatalogPython.unopened(), Names.CATALOG_FORMAT, request, replaces)));
   }
 
   public void commitStagedChanges() {

@@ -44,7 +44,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public class ExtraConditions extends Walk {
   private static final int MAX_DEPTH = 20, MAX_CHARACTERS = 1 << 20, MAX_PATTERN = 1000;
 
-  public LogicalPlan changed(LogicalPlan plan) throws Exception {
+  public LogicalPlan changed(LogicalPlan plan) {
     if (!(plan instanceof Filter)) return plan;
     Object child = plan.children().apply(0);
     if (!(child instanceof DataSourceV2Relation) || LanceTable.scanned(((DataSourceV2Relation) child).table()) == null) return plan;

@@ -32,7 +32,7 @@ public class OrderOfConditions extends Walk {
   /** The places in which Spark's push-down puts conditions. Those at no place stay where they are. */
   private static final int NO_PLACE = -1, EXPRESSED = 0, OTHERS = 1, WITH_SUBQUERIES = 2;
 
-  public LogicalPlan changed(LogicalPlan plan) throws Exception {
+  public LogicalPlan changed(LogicalPlan plan) {
     if (!(plan instanceof Filter) || !(plan.children().apply(0) instanceof DataSourceV2Relation)) return plan;
     DataSourceV2Relation relation = (DataSourceV2Relation) plan.children().apply(0);
     LanceTable table = LanceTable.scanned(relation.table());

@@ -9,5 +9,5 @@ public interface Addition {
   void addTo(SparkSessionExtensions extensions);
 
   /** To one that is built. */
-  void addTo(SparkSession session) throws Exception;
+  void addTo(SparkSession session);
 }

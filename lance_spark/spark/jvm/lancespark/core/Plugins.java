@@ -23,18 +23,18 @@ public final class Plugins {
   }
 
   /** A plan whose tables are known, as the features change it. */
-  public static LogicalPlan analyzed(LogicalPlan plan) throws Exception {
+  public static LogicalPlan analyzed(LogicalPlan plan) {
     for (int i = 0; i < all().size(); i++) plan = changed(plan, at(i).analysis());
     return plan;
   }
 
   /** A plan before Spark pushes conditions into scans, as the features change it. */
-  public static LogicalPlan readyForPushDown(LogicalPlan plan) throws Exception {
+  public static LogicalPlan readyForPushDown(LogicalPlan plan) {
     for (int i = 0; i < all().size(); i++) plan = changed(plan, at(i).beforePushDown());
     return plan;
   }
 
-  private static LogicalPlan changed(LogicalPlan plan, Walk[] walks) throws Exception {
+  private static LogicalPlan changed(LogicalPlan plan, Walk[] walks) {
     for (int i = 0; i < walks.length; i++) plan = walks[i].in(plan);
     return plan;
   }

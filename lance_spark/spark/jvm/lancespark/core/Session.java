@@ -39,7 +39,7 @@ public final class Session {
   }
 
   /** Adds a rule to a list of the analyzer of a session, unless the session has it. */
-  public static void addRule(SparkSession session, String list, Rule<?> rule) throws Exception {
+  public static void addRule(SparkSession session, String list, Rule<?> rule) {
     Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
     List<Object> rules = new ArrayList<>(CollectionConverters.asJava((scala.collection.Seq<?>) SparkInternals.get(analyzer, list)));
     for (Object other : rules) if (((Rule<?>) other).ruleName().equals(rule.ruleName())) return;

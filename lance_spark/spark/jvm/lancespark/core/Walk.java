@@ -8,9 +8,9 @@ import scala.jdk.javaapi.CollectionConverters;
 @SuppressWarnings({"rawtypes", "unchecked", "cast"})
 public abstract class Walk {
   /** Returns the replacement of a node, or the node itself. */
-  public abstract LogicalPlan changed(LogicalPlan plan) throws Exception;
+  public abstract LogicalPlan changed(LogicalPlan plan);
 
-  public LogicalPlan in(LogicalPlan plan) throws Exception {
+  public LogicalPlan in(LogicalPlan plan) {
     LogicalPlan node = changed(plan);
     if (node != plan) return node;
     List<LogicalPlan> children = new ArrayList<>();

@@ -82,15 +82,11 @@ public class SearchFunction implements scala.Function1 {
       options.put("path", table);
       return options;
     }
-    try {
-      SearchedRows rows = SearchedRows.of(Session.active().table(table).queryExecution().analyzed());
-      if (rows != null) {
-        options.putAll(all(rows.table));
-        if (rows.filter != null) restrict(options, table, rows.filter);
-        return options;
-      }
-    } catch (Exception e) {
-      org.apache.spark.unsafe.Platform.throwException(e);
+    SearchedRows rows = SearchedRows.of(Session.active().table(table).queryExecution().analyzed());
+    if (rows != null) {
+      options.putAll(all(rows.table));
+      if (rows.filter != null) restrict(options, table, rows.filter);
+      return options;
     }
     throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns of one, which " + table + " is not");
   }
@@ -116,9 +112,9 @@ public class SearchFunction implements scala.Function1 {
   }
 
   /** The options of a user for a read of a lance table. */
-  public static Map options(DataSourceV2Relation relation) throws Exception { return Instructions.without(all(relation)); }
+  public static Map options(DataSourceV2Relation relation) { return Instructions.without(all(relation)); }
 
-  private static Map all(DataSourceV2Relation relation) throws Exception {
+  private static Map all(DataSourceV2Relation relation) {
     if (!(relation.table() instanceof LanceTable)) return relation.options().asCaseSensitiveMap();
     return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
   }

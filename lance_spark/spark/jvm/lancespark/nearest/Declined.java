@@ -2,7 +2,7 @@ package lancespark.nearest;
 
 /** Why a join is left to Spark. */
 @SuppressWarnings("serial")
-class Declined extends Exception {
+class Declined extends RuntimeException {
   /** True if the table is not of lance. */
   final boolean isOfOthers;
 

@@ -40,7 +40,7 @@ class JoinedTable {
   final List columns = new ArrayList();
   private final List path = new LinkedList();
 
-  private JoinedTable(DataSourceV2ScanRelation relation, List expressions, List conditions) throws Exception {
+  private JoinedTable(DataSourceV2ScanRelation relation, List expressions, List conditions) {
     if (!(relation.scan() instanceof LanceScan)) throw new Declined("the table is searched or scanned in a way of its own");
     scan = (LanceScan) relation.scan();
     String reason = scan.whyNotJoined();
@@ -66,7 +66,7 @@ class JoinedTable {
   }
 
   /** The rows of a plan, whose last column has the vectors. */
-  static JoinedTable of(LogicalPlan rows) throws Exception {
+  static JoinedTable of(LogicalPlan rows) {
     LogicalPlan analysed = Dataset$.MODULE$.ofRows(Session.active(), rows).queryExecution().analyzed();
     LogicalPlan plan = (LogicalPlan) Session.active().sessionState().optimizer().execute(analysed);
     if (!plan.deterministic()) throw new Declined("a column or condition of the table is not deterministic");
@@ -92,7 +92,7 @@ class JoinedTable {
   }
 
   /** Spark evaluates some conditions again after the scan, where they would come too late: the scan must evaluate all exactly. */
-  private void check(Expression condition) throws Declined {
+  private void check(Expression condition) {
     try {
       scala.Option pushed = new V2ExpressionBuilder(condition, true).build();
       if (scan.evaluates(pushed.isEmpty() ? null : pushed.get(), condition.sql())) return;
@@ -103,7 +103,7 @@ class JoinedTable {
   }
 
   /** The column that an expression is. */
-  private void trace(Expression e) throws Declined {
+  private void trace(Expression e) {
     String shown = e.sql();
     StructField field = null;
     while (!(e instanceof AttributeReference)) {
@@ -127,7 +127,7 @@ class JoinedTable {
   private static boolean isOfFloats(DataType type) { return type instanceof ArrayType && PlanJson.isFloat(((ArrayType) type).elementType()); }
 
   /** What Python plans for a join of questions with these columns; see lance_spark.spark.planner.nearest. */
-  byte[] planned(NearestCall call, StructType questions) throws Exception {
+  byte[] planned(NearestCall call, StructType questions) {
     ObjectNode join = Json.object().put("k", call.k).put("metric", call.metric).put("exact", call.isExact).put("left", call.isLeft);
     join.put("questions", questions.json()).set("column", names());
     StructField[] fields = new StructField[columns.size()];

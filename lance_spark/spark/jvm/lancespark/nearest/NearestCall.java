@@ -41,7 +41,7 @@ class NearestCall implements scala.Function1, Serializable {
   }
 
   /** The call for a join with the rows of `table`. */
-  static NearestCall of(NearestByJoin join, LogicalPlan table) throws Exception {
+  static NearestCall of(NearestByJoin join, LogicalPlan table) {
     if (!JoinedTable.isOfLance(table)) throw new Declined("the right side is no lance table", true);
     if (join.isStreaming()) throw new Declined("it is a stream; join its batches in foreachBatch");
     Expression ranking = join.rankingExpression();
@@ -67,7 +67,7 @@ class NearestCall implements scala.Function1, Serializable {
     return call;
   }
 
-  private static String metric(Expression ranking, boolean isDistance) throws Declined {
+  private static String metric(Expression ranking, boolean isDistance) {
     if (isDistance && ranking instanceof VectorL2Distance) return "l2";
     if (!isDistance && ranking instanceof VectorCosineSimilarity) return "cosine";
     if (!isDistance && ranking instanceof VectorInnerProduct) return "dot";
@@ -92,7 +92,7 @@ class NearestCall implements scala.Function1, Serializable {
   }
 
   /** The table with some of the columns of `rows`, and the vectors as the last one. */
-  JoinedTable table(List columns) throws Exception { return JoinedTable.of(new Project(NearestJoins.seq(columns), rows)); }
+  JoinedTable table(List columns) { return JoinedTable.of(new Project(NearestJoins.seq(columns), rows)); }
 
   /** The column of `rows` with the vectors. */
   Attribute vector() { return (Attribute) rows.output().last(); }

@@ -57,7 +57,7 @@ public class NearestJoins extends Rule implements Addition {
   }
 
   /** Does nothing if the session has the rule. NearestStages comes from the extensions in a session that is built, too. */
-  public void addTo(SparkSession session) throws Exception {
+  public void addTo(SparkSession session) {
     SessionState state = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState();
     List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(state, "planNormalizationRules")));
     for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(NAME)) return;
@@ -84,9 +84,9 @@ public class NearestJoins extends Rule implements Addition {
     }
 
     /** A plan that has the common table expressions themselves. */
-    LogicalPlan inlined(LogicalPlan plan) throws Exception {
+    LogicalPlan inlined(LogicalPlan plan) {
       return new Walk() {
-        public LogicalPlan changed(LogicalPlan node) throws Exception {
+        public LogicalPlan changed(LogicalPlan node) {
           if (!(node instanceof CTERelationRef)) return node;
           LogicalPlan definition = (LogicalPlan) plans.get(Long.valueOf(((CTERelationRef) node).cteId()));
           if (definition == null) throw new Declined("the table is a common table expression of another query");
@@ -126,7 +126,7 @@ public class NearestJoins extends Rule implements Addition {
       else Session.LOG.warn("{}: {}", left, why.getMessage());
     }
 
-    private static LogicalPlan replaced(NearestByJoin join, LogicalPlan table) throws Exception {
+    private static LogicalPlan replaced(NearestByJoin join, LogicalPlan table) {
       NearestCall call = NearestCall.of(join, table);
       List columns = new ArrayList(CollectionConverters.asJava(join.output()));
       columns = columns.subList(join.left().output().size(), columns.size());

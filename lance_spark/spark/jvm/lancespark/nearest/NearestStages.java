@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.*;
-import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -30,17 +29,11 @@ public class NearestStages extends Rule {
   public String ruleName() { return NAME; }
 
   public TreeNode apply(TreeNode plan) {
-    try {
-      return in((LogicalPlan) plan, null);
-    } catch (Exception e) {
-      // Python's errors are checked exceptions that Scala does not declare; rethrow them unchanged.
-      Platform.throwException(e);
-      return plan;
-    }
+    return in((LogicalPlan) plan, null);
   }
 
   /** The plan with tasks, of whose columns these are `needed` (the ids; null: all). */
-  private static LogicalPlan in(LogicalPlan plan, Set needed) throws Exception {
+  private static LogicalPlan in(LogicalPlan plan, Set needed) {
     Set below = null;
     if (plan instanceof Project || plan instanceof Aggregate) below = ids(plan.references(), new HashSet());
     else if (plan instanceof Filter && needed != null) below = ids(plan.references(), new HashSet(needed));

@@ -50,7 +50,7 @@ class Stages {
   private byte[] functions;
 
   /** For a generator of whose columns these are `needed`. */
-  Stages(Generate node, Set needed) throws Exception {
+  Stages(Generate node, Set needed) {
     UserDefinedGenerator generator = (UserDefinedGenerator) node.generator();
     call = (NearestCall) generator.function();
     question = (Expression) generator.children().apply(0);
@@ -77,7 +77,7 @@ class Stages {
     return -1;
   }
 
-  LogicalPlan planned() throws Exception {
+  LogicalPlan planned() {
     // Without columns, the number of rows would be lost.
     List asked = new ArrayList(own), named = new ArrayList();
     if (asked.isEmpty()) asked.add(new Literal(Boolean.TRUE, DataTypes.BooleanType));
@@ -143,7 +143,7 @@ class Stages {
   }
 
   /** Gets the steps from Python. */
-  private void ask(StructType asked) throws Exception {
+  private void ask(StructType asked) {
     Message steps = Message.header(table.planned(call, asked), Protocol.STEPS);
     about = Json.parse(steps.text());
     functions = steps.bytes();
@@ -160,7 +160,7 @@ class Stages {
   private String text(String key) { return ((JsonNode) (Object) about.get(key)).asText(); }
 
   /** The rows of a step of Python. */
-  private LogicalPlan step(int number, LogicalPlan rows) throws Exception {
+  private LogicalPlan step(int number, LogicalPlan rows) {
     String name = aboutStep(number).get("name").asText() + " of " + table.name();
     StructType schema = (StructType) DataType.fromJson(aboutStep(number).get("schema").asText());
     List output = new ArrayList();

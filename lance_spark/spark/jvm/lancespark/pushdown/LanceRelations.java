@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 public class LanceRelations extends Walk {
   public int scans = 0;
 
-  public LogicalPlan changed(LogicalPlan plan) throws Exception {
+  public LogicalPlan changed(LogicalPlan plan) {
     if (plan instanceof DataSourceV2ScanRelation) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
       if (!(scan.scan() instanceof PythonScan) || !Source.isOf(scan.relation().table())) return plan;

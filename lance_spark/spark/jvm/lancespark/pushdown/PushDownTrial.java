@@ -71,7 +71,7 @@ public class PushDownTrial extends Rule {
 
   /** Makes scans of the largest parts of a plan for which that succeeds. */
   static class Parts extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       Sources sources = new Sources();
       sources.in(plan);
       if (sources.lance == 0 || sources.others > 0) return plan;

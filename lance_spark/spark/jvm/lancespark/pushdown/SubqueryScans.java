@@ -17,7 +17,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 @SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class SubqueryScans extends Walk {
-  public LogicalPlan changed(LogicalPlan plan) throws Exception {
+  public LogicalPlan changed(LogicalPlan plan) {
     if (!(plan instanceof Filter || plan instanceof Aggregate) || !(plan.children().apply(0) instanceof DataSourceV2ScanRelation)) return plan;
     DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan.children().apply(0);
     boolean isWhole = scan.scan() instanceof LanceScan && ((LanceScan) scan.scan()).hasAllRows() && hasWholeColumns(scan);

@@ -30,12 +30,10 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -47,26 +45,21 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
 public class EarlyNames extends Rule implements Addition {
-  private static final String SESSION = "spark_catalog", MERGES_ALWAYS = "spark.lance.mergeSchema";
+  private static final String MERGES_ALWAYS = "spark.lance.mergeSchema";
 
   public EarlyNames() {}
 
   public String ruleName() { return "lance_spark.EarlyNames"; }
 
   public TreeNode apply(TreeNode plan) {
-    try {
-      if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
-      if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
-      return new Writes().in(new Insertions().in((LogicalPlan) plan));
-    } catch (Throwable t) {
-      Platform.throwException(t);
-      return plan;
-    }
+    if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
+    if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
+    return new Writes().in(new Insertions().in((LogicalPlan) plan));
   }
 
   /** INSERT into temporary views of all rows and columns of a lance table. Spark refuses the others. */
   static class Insertions extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       if (!(plan instanceof InsertIntoStatement) || !(((InsertIntoStatement) plan).table() instanceof UnresolvedRelation)) return plan;
       UnresolvedRelation view = (UnresolvedRelation) ((InsertIntoStatement) plan).table();
       if (!Session.active().sessionState().catalog().isTempView((scala.collection.immutable.Seq) view.multipartIdentifier())) return plan;
@@ -83,7 +76,7 @@ public class EarlyNames extends Rule implements Addition {
 
   /** The writes with mergeSchema to tables of catalogs. */
   static class Writes extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       scala.Product write = plan instanceof scala.Product ? (scala.Product) plan : null;
       if (write == null || !has(write, "withSchemaEvolution") || !has(write, "table")) return plan;
       if (!merges(write) && !Boolean.TRUE.equals(SparkInternals.argument(write, "withSchemaEvolution"))) return plan;
@@ -105,7 +98,7 @@ public class EarlyNames extends Rule implements Addition {
     }
 
     /** The table as the target of a write that adds columns; null for one that cannot be. */
-    private static Object evolving(Object table) throws Exception {
+    private static Object evolving(Object table) {
       if (table instanceof UnresolvedRelation) return isNamed((UnresolvedRelation) table) ? table : null;
       if (!(table instanceof DataSourceV2Relation)) return null;
       DataSourceV2Relation relation = (DataSourceV2Relation) table;
@@ -139,7 +132,7 @@ public class EarlyNames extends Rule implements Addition {
    * saveAsTable in mode append, without a format, to a lance table of the session catalog. Spark compares its default source with the table's,
    * though an append says nothing of the format.
    */
-  private static LogicalPlan appended(CreateTable plan) throws Exception {
+  private static LogicalPlan appended(CreateTable plan) {
     CatalogTable table = plan.tableDesc();
     scala.collection.immutable.Seq names = table.identifier().nameParts();
     boolean isPlain = table.partitionColumnNames().isEmpty() && table.bucketSpec().isEmpty() && table.storage().locationUri().isEmpty();
@@ -155,12 +148,7 @@ public class EarlyNames extends Rule implements Addition {
   }
 
   /** Whether a name is one in a catalog of lance tables. */
-  private static boolean hasOnlyLanceTables(List names) {
-    SessionCatalogs manager = SessionCatalogs.active();
-    boolean isNamed = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
-    CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-    return catalog instanceof OfLanceTables;
-  }
+  private static boolean hasOnlyLanceTables(List names) { return SessionCatalogs.active().of(names) instanceof OfLanceTables; }
 
   private static boolean has(scala.Product value, String argument) {
     for (int i = 0; i < value.productArity(); i++) if (value.productElementName(i).equals(argument)) return true;
@@ -172,9 +160,9 @@ public class EarlyNames extends Rule implements Addition {
     List names = CollectionConverters.asJava(parts);
     org.apache.spark.sql.internal.SessionState state = Session.active().sessionState();
     SessionCatalogs manager = SessionCatalogs.active();
-    boolean isFull = names.size() == 3 && names.get(0).equals(SESSION);
-    boolean isCurrent = manager.currentCatalog().name().equals(SESSION) && names.size() < 3;
-    if (!isFull && !isCurrent || names.size() == 2 && manager.isCatalogRegistered((String) names.get(0))) return false;
+    boolean isFull = names.size() == 3 && names.get(0).equals(SessionCatalogs.SESSION);
+    boolean isCurrent = manager.currentCatalog().name().equals(SessionCatalogs.SESSION) && names.size() < 3;
+    if (!isFull && !isCurrent || names.size() == 2 && manager.hasCatalog(names)) return false;
     if (state.catalog().isTempView(parts)) return false;
     String database = names.size() == 1 ? manager.currentNamespace()[0] : (String) names.get(names.size() - 2);
     Identifier id = Identifier.of(new String[] { database }, (String) names.get(names.size() - 1));
@@ -183,5 +171,5 @@ public class EarlyNames extends Rule implements Addition {
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }
 
-  public void addTo(SparkSession session) throws Exception { Session.addRule(session, "hintResolutionRules", this); }
+  public void addTo(SparkSession session) { Session.addRule(session, "hintResolutionRules", this); }
 }

@@ -83,7 +83,7 @@ public class LanceResolution extends Rule implements Addition {
     /** `opensViews`: metadata columns of the frames of views are found, too. */
     Tables(boolean opensViews) { this.opensViews = opensViews; }
 
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       if (!plan.resolved()) BlobColumns.check(plan);
       if (opensViews && !plan.resolved() && namesRowColumn(plan)) {
         LogicalPlan opened = withOpenViews(plan);
@@ -137,7 +137,7 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   /** A frame that is a table of a catalog has the columns of the version that its options select. In a statement, names stand for the latest already. */
-  private static LogicalPlan atVersion(LogicalPlan plan) throws Exception {
+  private static LogicalPlan atVersion(LogicalPlan plan) {
     if (plan instanceof SubqueryAlias) {
       LogicalPlan child = ((SubqueryAlias) plan).child(), changed = atVersion(child);
       return child == changed ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", changed);
@@ -150,14 +150,14 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   /** The relation over a table that was opened for its options. It has no name, by which Spark would take it from its cache for the table itself. */
-  private static DataSourceV2Relation over(DataSourceV2Relation relation, LanceTable table) throws Exception {
+  private static DataSourceV2Relation over(DataSourceV2Relation relation, LanceTable table) {
     DataSourceV2Relation opened = DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
     Object output = withOwnColumns(opened.output(), relation.output());
     return (DataSourceV2Relation) SparkInternals.with(SparkInternals.with(opened, "options", relation.options()), "output", output);
   }
 
   /** Spark takes the columns of a table from its catalog. So an option that adds a column to those of a path selects a metadata column here. */
-  private static LogicalPlan withRowColumns(DataSourceV2Relation given) throws Exception {
+  private static LogicalPlan withRowColumns(DataSourceV2Relation given) {
     DataSourceV2Relation relation = ofChanges(given);
     List names = Arrays.asList(relation.table().schema().fieldNames()), wanted = new ArrayList();
     Map rest = new HashMap();
@@ -179,14 +179,14 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   /** The changes of a table of a catalog: Spark takes its columns from there, so the table is opened again for those of the changes. */
-  private static DataSourceV2Relation ofChanges(DataSourceV2Relation relation) throws Exception {
+  private static DataSourceV2Relation ofChanges(DataSourceV2Relation relation) {
     boolean isOpened = Arrays.asList(relation.table().schema().fieldNames()).contains("_change_type");
     if (isOpened || !relation.options().getBoolean(Names.CHANGE_FEED, false)) return relation;
     return over(relation, LanceTable.reopened(((LanceTable) relation.table()).source(relation.options()).options));
   }
 
   /** A stream of a table of a catalog reads it as one of a path, with all options of the table: streams use Spark's own scans of Python sources. */
-  private static LogicalPlan stream(StreamingRelationV2 relation) throws Exception {
+  private static LogicalPlan stream(StreamingRelationV2 relation) {
     Table table = relation.table();
     CaseInsensitiveStringMap options = null;
     if (table instanceof LanceTable) options = ((LanceTable) table).source(relation.extraOptions()).options;
@@ -237,7 +237,7 @@ public class LanceResolution extends Rule implements Addition {
   }
 
   /** Spark takes the frame of a temporary view as the target, which may be more than a relation: the padding of CHAR columns, or a name. */
-  private static LogicalPlan insertion(InsertIntoStatement write) throws Exception {
+  private static LogicalPlan insertion(InsertIntoStatement write) {
     LogicalPlan target = write.table();
     DataSourceV2Relation whole = target instanceof Project || target instanceof SubqueryAlias ? WholeTable.of(target) : null;
     return whole == null ? write : (LogicalPlan) SparkInternals.with(write, "table", whole);
@@ -259,5 +259,5 @@ public class LanceResolution extends Rule implements Addition {
     }
   }
 
-  public void addTo(SparkSession session) throws Exception { Session.addRule(session, "extendedResolutionRules", this); }
+  public void addTo(SparkSession session) { Session.addRule(session, "extendedResolutionRules", this); }
 }

@@ -36,7 +36,7 @@ class RowColumns {
   private RowColumns(boolean isDelta) { this.isDelta = isDelta; }
 
   /** The rewritten command, whose query reads what it names. */
-  static LogicalPlan addedTo(LogicalPlan command) throws Exception {
+  static LogicalPlan addedTo(LogicalPlan command) {
     boolean isDelta = command.getClass().getSimpleName().equals("WriteDelta");
     RowColumns columns = new RowColumns(isDelta);
     LogicalPlan query = (LogicalPlan) SparkInternals.argument((scala.Product) command, "query");
@@ -60,7 +60,7 @@ class RowColumns {
     return delta;
   }
 
-  private LogicalPlan in(LogicalPlan plan) throws Exception {
+  private LogicalPlan in(LogicalPlan plan) {
     List missing = missing(plan);
     List<LogicalPlan> children = new ArrayList<>();
     for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
@@ -82,7 +82,7 @@ class RowColumns {
   }
 
   /** The plan with these columns in its output, if it reads the table that the command changes. */
-  private LogicalPlan with(LogicalPlan plan, List columns) throws Exception {
+  private LogicalPlan with(LogicalPlan plan, List columns) {
     if (plan instanceof DataSourceV2Relation) return isTarget(((DataSourceV2Relation) plan).table()) ? read(plan, columns) : plan;
     List<LogicalPlan> children = new ArrayList<>();
     for (LogicalPlan child : CollectionConverters.asJava(plan.children())) children.add(with(child, columns));
@@ -93,7 +93,7 @@ class RowColumns {
 
   private boolean isTarget(Table table) { return isDelta ? table instanceof RowLevelOperationTable && LanceTable.scanned(table) != null : table instanceof LanceTable; }
 
-  private static LogicalPlan read(LogicalPlan relation, List columns) throws Exception {
+  private static LogicalPlan read(LogicalPlan relation, List columns) {
     return (LogicalPlan) SparkInternals.with((scala.Product) relation, "output", more(relation.output(), columns));
   }
 
@@ -107,7 +107,7 @@ class RowColumns {
    * A MERGE in which these columns are no metadata columns for Spark. Otherwise, where it converts a value that is compared with one,
    * it takes all of them for columns of the table, which INSERT must assign. The rewritten command gets them as others do.
    */
-  static LogicalPlan detachedIn(MergeIntoTable merge) throws Exception {
+  static LogicalPlan detachedIn(MergeIntoTable merge) {
     // This version rewrites a command after these rules.
     if (Session.active().version().startsWith("4.0.") || !merge.childrenResolved()) return merge;
     Detached detached = new Detached(merge);

@@ -27,7 +27,6 @@ import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -44,17 +43,12 @@ public class RowLevelCommands extends Rule {
 
   /** An error fails the command: without this rule it cannot run. */
   public TreeNode apply(TreeNode plan) {
-    try {
-      // Spark 4.0 rewrites commands after the rules of the analyzer.
-      return new Commands().in(Plugins.analyzed((LogicalPlan) plan));
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return plan;
-    }
+    // Spark 4.0 rewrites commands after the rules of the analyzer.
+    return new Commands().in(Plugins.analyzed((LogicalPlan) plan));
   }
 
   static class Commands extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       if (plan instanceof WriteDelta) return append((WriteDelta) plan);
       boolean isInsertion = plan instanceof AppendData || plan.getClass().getSimpleName().equals("InsertOnlyMerge");
       return isInsertion ? insertion((V2WriteCommand) plan) : plan;
@@ -65,7 +59,7 @@ public class RowLevelCommands extends Rule {
    * The append of the delta rows. This is done before Spark plans the write: then Spark would scan the table a second time, in order to find the
    * groups of rows that change.
    */
-  private static LogicalPlan append(WriteDelta delta) throws Exception {
+  private static LogicalPlan append(WriteDelta delta) {
     Table target = ((DataSourceV2Relation) delta.productElement(0)).table();  // Janino finds two methods table()
     if (!(target instanceof RowLevelOperationTable) || !(((RowLevelOperationTable) target).operation() instanceof LanceOperation)) return delta;
     LanceOperation operation = (LanceOperation) ((RowLevelOperationTable) target).operation();
@@ -82,14 +76,14 @@ public class RowLevelCommands extends Rule {
     return append(anyRows, rows.query, new RowLevelWrite(table, source, command, rows.query.schema()));
   }
 
-  private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {
+  private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) {
     ObjectNode command = Json.object().put("kind", kind).put("condition", condition.sql());
     StructType declared = SessionEntry.declared(table.schema(), table.schema());
     return source.noteVersion(command).put("declared", declared.json());
   }
 
   /** Spark rewrites a MERGE that only inserts rows: it appends the rows of the source that match none of the table. */
-  private static LogicalPlan insertion(V2WriteCommand append) throws Exception {
+  private static LogicalPlan insertion(V2WriteCommand append) {
     boolean isPlanned = !((scala.Option) SparkInternals.argument((scala.Product) append, "write")).isEmpty();
     if (isPlanned || !(append.table() instanceof DataSourceV2Relation)) return (LogicalPlan) append;
     DataSourceV2Relation relation = (DataSourceV2Relation) append.table();
@@ -125,7 +119,7 @@ public class RowLevelCommands extends Rule {
   }
 
   /** The append of rows that are written by `write`, in the order of the columns. */
-  private static LogicalPlan append(Object relation, LogicalPlan query, RowLevelWrite write) throws Exception {
+  private static LogicalPlan append(Object relation, LogicalPlan query, RowLevelWrite write) {
     Object[] given = { relation, query, scala.collection.immutable.Map$.MODULE$.empty() };
     Object append = SparkInternals.made(AppendData$.MODULE$, "byPosition", given);
     return (LogicalPlan) SparkInternals.with((scala.Product) append, "write", new scala.Some(write));

@@ -15,7 +15,6 @@ import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.types.*;
-import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A finished scan. It stays on the driver; executors get Spark's own readers of Python sources. */
@@ -92,7 +91,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
   }
 
   /** Why these rows cannot be searched for those near to others; null if they can. */
-  public String whyNotJoined() throws Exception {
+  public String whyNotJoined() {
     if (!source.unjoined().isEmpty()) return source.unjoined();
     boolean isOfRows = request.limit < 0 && request.topN == null && request.aggregates == null;
     return isOfRows ? null : "the table is limited or aggregated";
@@ -113,7 +112,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
   }
 
   /** What Python plans for a join with these rows, of which it needs the columns `schema`. */
-  public byte[] joined(ObjectNode join, StructType schema) throws Exception {
+  public byte[] joined(ObjectNode join, StructType schema) {
     ObjectNode json = source.request().put("schema", schema.json());
     json.set("join", join);
     Batch answer = source.batch(request.json(json, runtimeFilters), this.schema);
@@ -124,12 +123,7 @@ public class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntim
   public synchronized Batch toBatch() {
     String json = json();
     if (batch != null && batch.request.equals(json)) return batch;
-    try {
-      batch = new LanceBatch(this, json, source.batch(json, handOver().sent(schema)));
-    } catch (Exception e) {
-      // Python's errors are checked exceptions that Scala does not declare; rethrow them unchanged.
-      Platform.throwException(e);
-    }
+    batch = new LanceBatch(this, json, source.batch(json, handOver().sent(schema)));
     return batch;
   }
 

@@ -21,16 +21,16 @@ public abstract class TaskLoop {
   private Table tasks;
 
   /** Asks with the results of all tasks so far, which are in base64, in a list for each time. Returns tasks, whose rows are `RESULT`; null with the answer. */
-  protected abstract Table ask(ArrayNode results) throws Exception;
+  protected abstract Table ask(ArrayNode results);
 
   /** Asks for the first time. */
-  protected void begin() throws Exception { tasks = ask(results.deepCopy()); }
+  protected void begin() { tasks = ask(results.deepCopy()); }
 
   /** True if there are tasks to be run before the answer. */
   protected boolean hasTasks() { return tasks != null; }
 
   /** Runs tasks until the answer is there. */
-  protected void finish() throws Exception {
+  protected void finish() {
     while (tasks != null) {
       results.add(run(tasks));
       tasks = ask(results.deepCopy());

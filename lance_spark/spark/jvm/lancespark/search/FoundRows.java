@@ -71,7 +71,7 @@ class FoundRows extends TaskLoop implements LocalScan, SupportsReportStatistics 
 
   private boolean isHere() { return hasTasks() || answer != null; }
 
-  protected Table ask(ArrayNode results) throws Exception {
+  protected Table ask(ArrayNode results) {
     String request = Json.text(source.request().put("schema", schema.json()).set("results", results));
     Batch batch = source.batch(request, RESULT);
     byte[] first = ((PythonInputPartition) batch.planInputPartitions()[0]).pickedPartition();

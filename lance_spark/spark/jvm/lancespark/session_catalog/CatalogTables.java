@@ -4,6 +4,7 @@ import java.util.*;
 import lancespark.catalog.NamedTable;
 import lancespark.core.HandOver;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Names;
@@ -58,7 +59,7 @@ public class CatalogTables extends Rule {
 
   /** A statement with several INSERTs is one plan with several children. */
   static class Statements extends Walk {
-    public LogicalPlan changed(LogicalPlan plan) throws Exception {
+    public LogicalPlan changed(LogicalPlan plan) {
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect) plan = withSettings(plan);
@@ -76,9 +77,9 @@ public class CatalogTables extends Rule {
   }
 
   /** Refuses GENERATED columns of the session catalog, which keeps none. */
-  private static void checkColumns(scala.Product plan) throws Exception {
+  private static void checkColumns(scala.Product plan) {
     Object name = SparkInternals.argument(plan, "name");
-    if (!(name instanceof ResolvedIdentifier) || !((ResolvedIdentifier) name).catalog().name().equals("spark_catalog")) return;
+    if (!(name instanceof ResolvedIdentifier) || !((ResolvedIdentifier) name).catalog().name().equals(SessionCatalogs.SESSION)) return;
     Object[] arguments = SparkInternals.arguments(plan);
     for (int i = 0; i < arguments.length; i++) {
       if (!(arguments[i] instanceof scala.collection.immutable.Seq)) continue;
@@ -102,14 +103,14 @@ public class CatalogTables extends Rule {
   }
 
   /** DESCRIBE EXTENDED shows more of a table than its properties. */
-  private static LogicalPlan detailed(DescribeRelation plan) throws Exception {
+  private static LogicalPlan detailed(DescribeRelation plan) {
     if (!(plan.relation() instanceof ResolvedTable) || !(((ResolvedTable) plan.relation()).table() instanceof LanceTable)) return plan;
     ResolvedTable table = (ResolvedTable) plan.relation();
     Table detailed = ((LanceTable) table.table()).detailed(table.catalog(), table.identifier());
     return (LogicalPlan) SparkInternals.with(plan, "relation", SparkInternals.with(table, "table", detailed));
   }
 
-  private static LogicalPlan unclustered(ShowCreateTable plan) throws Exception {
+  private static LogicalPlan unclustered(ShowCreateTable plan) {
     if (!(plan.child() instanceof ResolvedTable) || !(((ResolvedTable) plan.child()).table() instanceof NamedTable)) return plan;
     ResolvedTable table = (ResolvedTable) plan.child();
     Table unclustered = ((NamedTable) table.table()).unclustered();
@@ -129,16 +130,16 @@ public class CatalogTables extends Rule {
   }
 
   /** Makes CREATE TABLE .. AS SELECT fail if a table exists at the location, instead of appending to it. */
-  private static LogicalPlan creation(CreateTableAsSelect plan) throws Exception {
+  private static LogicalPlan creation(CreateTableAsSelect plan) {
     Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
     if (!isLance(plan) || "create".equals(options.put(Names.WRITE_MODE, "create"))) return plan;
     return (LogicalPlan) SparkInternals.with(plan, "writeOptions", scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
   }
 
   /** Keeps the storage options of saveAsTable with the table, which cannot be read without. Spark takes them for options of the write only. */
-  private static LogicalPlan withSettings(LogicalPlan plan) throws Exception {
+  private static LogicalPlan withSettings(LogicalPlan plan) {
     Object name = SparkInternals.argument((scala.Product) plan, "name"), spec = SparkInternals.argument((scala.Product) plan, "tableSpec");
-    boolean isSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals("spark_catalog");
+    boolean isSession = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog().name().equals(SessionCatalogs.SESSION);
     if (!isSession || !isLance((V2CreateTablePlan) plan) || !(spec instanceof TableSpec) || !((TableSpec) spec).options().isEmpty()) return plan;
     Object given = SparkInternals.argument((scala.Product) plan, "writeOptions");
     Map settings = new HashMap();
@@ -151,12 +152,12 @@ public class CatalogTables extends Rule {
   }
 
   /** If a statement replaces a lance table by another, moves it to a catalog that replaces tables in one commit. */
-  private static LogicalPlan replacement(LogicalPlan plan) throws Exception {
+  private static LogicalPlan replacement(LogicalPlan plan) {
     Object name = SparkInternals.argument((scala.Product) plan, "name");
     if (!(name instanceof ResolvedIdentifier) || !isLance((V2CreateTablePlan) plan)) return plan;
     CatalogPlugin catalog = ((ResolvedIdentifier) name).catalog();
     if (!(catalog instanceof TableCatalog) || catalog instanceof ReplacingCatalog) return plan;
-    if (!catalog.name().equals("spark_catalog") || !SessionEntry.isLance(((ResolvedIdentifier) name).identifier())) return plan;
+    if (!catalog.name().equals(SessionCatalogs.SESSION) || !SessionEntry.isLance(((ResolvedIdentifier) name).identifier())) return plan;
     scala.Product replacing = SparkInternals.with((scala.Product) name, "catalog", new ReplacingCatalog(catalog));
     return (LogicalPlan) SparkInternals.with((scala.Product) plan, "name", replacing);
   }
@@ -165,7 +166,7 @@ public class CatalogTables extends Rule {
    * Spark writes the options of a new table or view to its event log and web UI. It hides options whose names match spark.redaction.regex (for
    * tables, always its default). Therefore storage options are replaced by their aliases, which match.
    */
-  private static LogicalPlan withHiddenSettings(LogicalPlan plan) throws Exception {
+  private static LogicalPlan withHiddenSettings(LogicalPlan plan) {
     Object[] arguments = SparkInternals.arguments((scala.Product) plan);
     boolean changed = false;
     for (int i = 0; i < arguments.length; i++) {
@@ -195,7 +196,7 @@ public class CatalogTables extends Rule {
   }
 
   /** A planned write of lance rows, with its metrics. */
-  private static LogicalPlan measured(LogicalPlan command) throws Exception {
+  private static LogicalPlan measured(LogicalPlan command) {
     if (!(command instanceof scala.Product)) return command;
     Object[] arguments = SparkInternals.arguments((scala.Product) command);
     boolean changed = false;

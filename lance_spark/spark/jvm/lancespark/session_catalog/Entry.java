@@ -66,12 +66,12 @@ class Entry {
   private static Object immutable(Map map) { return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(map)); }
 
   /** Notes that the table has had a version, if it has: that its files are gone afterwards is an error. */
-  static void note(Identifier id) throws Exception {
+  static void note(Identifier id) {
     if (!SessionEntry.isWritten(SessionEntry.of(id))) settle(id);
   }
 
   /** Gives the entry of a table that has a version the columns that the table has now, and notes that it has one. */
-  static void settle(Identifier id) throws Exception {
+  static void settle(Identifier id) {
     CatalogTable entry = SessionEntry.of(id);
     ObjectNode request = Json.object().put("declared", entry.schema().json());
     request.set("place", Json.object().set("options", Json.texts(SessionEntry.options(entry))));

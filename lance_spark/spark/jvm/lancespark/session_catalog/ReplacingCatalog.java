@@ -11,7 +11,6 @@ import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.*;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.Platform;
 
 /**
  * The session catalog for a statement that replaces a lance table. Because it is a StagingTableCatalog, Spark replaces the table atomically
@@ -30,14 +29,9 @@ class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTabl
   }
 
   public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
-    try {
-      CatalogTable old = SessionEntry.of(name);
-      ObjectNode definition = SessionTables.checked(NamespaceCatalog.definition(columns, partitions, properties));
-      StructType schema = CatalogV2Util.v2ColumnsToStructType(columns);
-      return new ReplacedTable(old, Entry.of(old, schema, Json.texts(Json.at(definition, "properties"))), columns.length > 0);
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+    CatalogTable old = SessionEntry.of(name);
+    ObjectNode definition = SessionTables.checked(NamespaceCatalog.definition(columns, partitions, properties));
+    StructType schema = CatalogV2Util.v2ColumnsToStructType(columns);
+    return new ReplacedTable(old, Entry.of(old, schema, Json.texts(Json.at(definition, "properties"))), columns.length > 0);
   }
 }

@@ -6,6 +6,7 @@ import java.util.*;
 import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
@@ -23,13 +24,13 @@ class SessionTable extends NamedTable {
   private final CatalogTable entry;
 
   SessionTable(Identifier id, CatalogTable entry, JsonNode loaded) {
-    super("spark_catalog." + id, loaded, Entry.properties(entry));
+    super(SessionCatalogs.SESSION + "." + id, loaded, Entry.properties(entry));
     this.id = id;
     this.entry = entry;
   }
 
   /** None before the first version. */
-  protected Map details(CatalogPlugin catalog, Identifier id) throws Exception {
+  protected Map details(CatalogPlugin catalog, Identifier id) {
     if (source(CaseInsensitiveStringMap.empty()).version() == 0) return Collections.EMPTY_MAP;
     ObjectNode request = Json.object();
     request.set("place", SessionEntry.place(entry));

@@ -9,12 +9,16 @@ import lancespark.catalog.Changes;
 import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.source.SessionEntry;
 import lancespark.source.Source;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -42,54 +46,48 @@ public class SessionTables extends DelegatingCatalogExtension {
   public SessionTables() {}
 
   /** Stands between the session and Spark's own catalog, also below a catalog of another extension. Does nothing if one does so already. */
-  static void putInto(org.apache.spark.sql.classic.SparkSession session) throws Exception {
+  static void putInto(org.apache.spark.sql.classic.SparkSession session) {
     Object manager = session.sessionState().catalogManager();
     synchronized (manager) {
-      CatalogPlugin sparks = (CatalogPlugin) CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").get(manager);
-      if (sparks instanceof SessionTables) return;
-      SessionTables tables = new SessionTables();
-      tables.setDelegateCatalog(sparks);
-      CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").set(manager, tables);
-      scala.Option others = ((scala.collection.mutable.Map) CatalogInstall.field(manager.getClass(), "catalogs").get(manager)).get(tables.name());
-      if (!others.isEmpty() && others.get() instanceof CatalogExtension) ((CatalogExtension) others.get()).setDelegateCatalog(tables);
+      try {
+        putInto(manager);
+      } catch (ReflectiveOperationException e) {
+        throw new IllegalStateException(e);
+      }
     }
   }
 
-  public Table loadTable(Identifier id) {
+  private static void putInto(Object manager) throws ReflectiveOperationException {
+    CatalogPlugin sparks = (CatalogPlugin) CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").get(manager);
+    if (sparks instanceof SessionTables) return;
+    SessionTables tables = new SessionTables();
+    tables.setDelegateCatalog(sparks);
+    CatalogInstall.field(manager.getClass(), "defaultSessionCatalog").set(manager, tables);
+    scala.Option others = ((scala.collection.mutable.Map) CatalogInstall.field(manager.getClass(), "catalogs").get(manager)).get(tables.name());
+    if (!others.isEmpty() && others.get() instanceof CatalogExtension) ((CatalogExtension) others.get()).setDelegateCatalog(tables);
+  }
+
+  public Table loadTable(Identifier id) throws NoSuchTableException {
     try {
       if (id.namespace().length == 2 && SessionEntry.isLance(tableOf(id))) return about(id);
       Table table = super.loadTable(id);
       return Source.isOf(table) ? loaded(id, Json.object()) : table;
     } catch (NoSuchTableException e) {
       checkNoVersion(id);
-      Platform.throwException(e);
-      return null;
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
+      throw e;
     }
   }
 
   /** `version` is a number, a tag or a branch. */
-  public Table loadTable(Identifier id, String version) {
-    try {
-      return isLance(id) ? loaded(id, Json.object().put("version", version)) : super.loadTable(id, version);
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+  public Table loadTable(Identifier id, String version) throws NoSuchTableException {
+    return isLance(id) ? loaded(id, Json.object().put("version", version)) : super.loadTable(id, version);
   }
 
-  public Table loadTable(Identifier id, long micros) {
-    try {
-      return isLance(id) ? loaded(id, NamespaceCatalog.at(micros)) : super.loadTable(id, micros);
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+  public Table loadTable(Identifier id, long micros) throws NoSuchTableException {
+    return isLance(id) ? loaded(id, NamespaceCatalog.at(micros)) : super.loadTable(id, micros);
   }
 
-  private boolean isLance(Identifier id) throws Exception { return Source.isOf(super.loadTable(id)); }
+  private boolean isLance(Identifier id) throws NoSuchTableException { return Source.isOf(super.loadTable(id)); }
 
   /** The table that a name such as db.t.files is about. */
   private static Identifier tableOf(Identifier id) { return Identifier.of(new String[] { id.namespace()[0] }, id.namespace()[1]); }
@@ -108,34 +106,30 @@ public class SessionTables extends DelegatingCatalogExtension {
   }
 
   /** A table about a table, such as db.t.files. */
-  private static Table about(Identifier id) throws Exception {
+  private static Table about(Identifier id) {
     ObjectNode request = Json.object().put("about", id.name());
     request.set("place", SessionEntry.place(SessionEntry.of(tableOf(id))));
-    return NamedTable.inner(NamespaceCatalog.ofPaths().python.ask("load_about", request, id, id.namespace()), "spark_catalog." + id);
+    return NamedTable.inner(NamespaceCatalog.ofPaths().python.ask("load_about", request, id, id.namespace()), SessionCatalogs.SESSION + "." + id);
   }
 
-  private static Table loaded(Identifier id, ObjectNode request) throws Exception {
+  private static Table loaded(Identifier id, ObjectNode request) {
     CatalogTable entry = SessionEntry.of(id);
     request.put("declared", entry.schema().json()).set("place", SessionEntry.place(entry));
     return new SessionTable(id, entry, NamespaceCatalog.ofPaths().python.ask("load", request, id, id.namespace()));
   }
 
   /** Only the entry: the first rows make the table, or it is at the location already. Returns null: Spark loads the table when it needs it. */
-  public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
-    try {
-      String format = (String) properties.get(TableCatalog.PROP_PROVIDER);
-      if (format == null) format = Session.setting("spark.sql.sources.default", "");
-      if (!Names.FORMAT.equalsIgnoreCase(format)) return super.createTable(id, columns, partitions, properties);
-      ObjectNode definition = checked(NamespaceCatalog.definition(columns, partitions, properties));
-      Map all = Json.texts(Json.at(definition, "properties"));
-      // A new table without columns has those of the table that is at its location.
-      if (columns.length == 0) all.put(Names.WRITTEN, "true");
-      super.createTable(id, columns, new Transform[0], all);
-      return null;
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+  public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    String format = (String) properties.get(TableCatalog.PROP_PROVIDER);
+    if (format == null) format = Session.setting("spark.sql.sources.default", "");
+    if (!Names.FORMAT.equalsIgnoreCase(format)) return super.createTable(id, columns, partitions, properties);
+    ObjectNode definition = checked(NamespaceCatalog.definition(columns, partitions, properties));
+    Map all = Json.texts(Json.at(definition, "properties"));
+    // A new table without columns has those of the table that is at its location.
+    if (columns.length == 0) all.put(Names.WRITTEN, "true");
+    super.createTable(id, columns, new Transform[0], all);
+    return null;
   }
 
   /** Refuses what Spark's catalog would take: properties that look like those of lance tables and are none, and names of columns. */
@@ -145,22 +139,17 @@ public class SessionTables extends DelegatingCatalogExtension {
   }
 
   /** Changes the table, and then what its entry has of it. */
-  public Table alterTable(Identifier id, TableChange... changes) {
-    try {
-      if (!isLance(id)) return super.alterTable(id, changes);
-      boolean hasVersion = isAltered(id, changes);
-      TableChange[] rest = hasVersion ? ofProperties(changes) : declared(id, changes);
-      if (rest.length > 0) super.alterTable(id, keepingComment(SessionEntry.of(id), rest));
-      if (hasVersion) Entry.settle(id);
-      return loadTable(id);
-    } catch (Exception e) {
-      Platform.throwException(e);
-      return null;
-    }
+  public Table alterTable(Identifier id, TableChange... changes) throws NoSuchTableException {
+    if (!isLance(id)) return super.alterTable(id, changes);
+    boolean hasVersion = isAltered(id, changes);
+    TableChange[] rest = hasVersion ? ofProperties(changes) : declared(id, changes);
+    if (rest.length > 0) super.alterTable(id, keepingComment(SessionEntry.of(id), rest));
+    if (hasVersion) Entry.settle(id);
+    return loadTable(id);
   }
 
   /** False if there is no table yet: until its first rows, Spark's catalog has everything of it. */
-  private static boolean isAltered(Identifier id, TableChange[] changes) throws Exception {
+  private static boolean isAltered(Identifier id, TableChange[] changes) {
     CatalogTable entry = SessionEntry.of(id);
     ObjectNode request = Json.object();
     request.set("place", SessionEntry.place(entry));
@@ -192,7 +181,7 @@ public class SessionTables extends DelegatingCatalogExtension {
   }
 
   /** Changes the columns of a table without a version, which may have what a new table may have. Returns the other changes. */
-  private static TableChange[] declared(Identifier id, TableChange[] changes) throws Exception {
+  private static TableChange[] declared(Identifier id, TableChange[] changes) {
     List ofColumns = new ArrayList(), rest = new ArrayList();
     ObjectNode properties = Json.object();
     for (int i = 0; i < changes.length; i++) {
@@ -219,17 +208,16 @@ public class SessionTables extends DelegatingCatalogExtension {
   public void invalidateTable(Identifier id) {
     try {
       if (isLance(id)) Entry.settle(id);
-      super.invalidateTable(id);
-    } catch (Exception e) {
+    } catch (NoSuchTableException e) {
       Platform.throwException(e);
     }
+    super.invalidateTable(id);
   }
 
   /** For lance_spark.verbs: the table with this full name has new rows and, if `changesColumns`, other columns. Those of other catalogs need nothing. */
-  public void noteChange(String name, boolean changesColumns) throws Exception {
-    Object parts = Session.active().sessionState().sqlParser().parseMultipartIdentifier(name);
-    List names = CollectionConverters.asJava((scala.collection.Seq) parts);
-    if (names.size() != 3 || !names.get(0).equals("spark_catalog")) return;
+  public void noteChange(String name, boolean changesColumns) {
+    List names = SqlNames.parts(name);
+    if (names.size() != 3 || !names.get(0).equals(SessionCatalogs.SESSION)) return;
     Identifier id = Identifier.of(new String[] { (String) names.get(1) }, (String) names.get(2));
     if (changesColumns) Entry.settle(id);
     else Entry.note(id);

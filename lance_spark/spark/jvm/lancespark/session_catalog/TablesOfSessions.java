@@ -7,7 +7,6 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.unsafe.Platform;
 
 /**
  * Puts SessionTables into sessions. A session that is made of another has the rules of its extensions and no SessionTables yet: so a rule puts it
@@ -18,15 +17,11 @@ class TablesOfSessions extends Rule implements Addition {
   public String ruleName() { return "lance_spark.TablesOfSessions"; }
 
   public TreeNode apply(TreeNode plan) {
-    try {
-      SessionTables.putInto(Session.active());
-    } catch (Throwable t) {
-      Platform.throwException(t);
-    }
+    SessionTables.putInto(Session.active());
     return plan;
   }
 
   public void addTo(SparkSessionExtensions extensions) { extensions.injectHintResolutionRule(new RuleBuilder(this)); }
 
-  public void addTo(SparkSession session) throws Exception { SessionTables.putInto((org.apache.spark.sql.classic.SparkSession) (Object) session); }
+  public void addTo(SparkSession session) { SessionTables.putInto((org.apache.spark.sql.classic.SparkSession) (Object) session); }
 }

@@ -2,14 +2,25 @@ package lancespark.source;
 
 import org.apache.spark.sql.connector.write.*;
 
-/** A batch that stays on the driver and has a commit of its own. Executors get Spark's own factory, so that they need no class of this package. */
-public abstract class DriverBatch implements BatchWrite {
-  public final BatchWrite inner;
+/** The batch of a DriverWrite. */
+public final class DriverBatch implements BatchWrite {
+  private final DriverWrite write;
+  private final BatchWrite inner;
 
-  public DriverBatch(BatchWrite inner) { this.inner = inner; }
+  DriverBatch(DriverWrite write, BatchWrite inner) {
+    this.write = write;
+    this.inner = inner;
+  }
 
-  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
+  /** Spark's batch inside of those of DriverWrites. */
+  public static BatchWrite sparks(BatchWrite batch) {
+    while (batch instanceof DriverBatch) batch = ((DriverBatch) batch).inner;
+    return batch;
+  }
+
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return write.factory(inner, info); }
   public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
   public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
+  public void commit(WriterCommitMessage[] messages) { write.commit(inner, messages); }
   public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
 }

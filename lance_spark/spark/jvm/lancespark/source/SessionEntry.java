@@ -19,6 +19,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
@@ -91,9 +92,14 @@ public class SessionEntry {
     }
   }
 
-  public static CatalogTable of(Identifier name) throws Exception {
+  public static CatalogTable of(Identifier name) {
     TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
-    return (CatalogTable) (Object) Session.active().sessionState().catalog().getTableMetadata(identifier);
+    try {
+      return (CatalogTable) (Object) Session.active().sessionState().catalog().getTableMetadata(identifier);
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
   }
 
   /**

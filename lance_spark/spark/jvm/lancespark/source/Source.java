@@ -27,7 +27,7 @@ public class Source {
     this.options = options;
   }
 
-  public PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
+  public PythonDataSourceV2 spark() { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
 
   public static void close(PythonTable table) {
     try {
@@ -45,13 +45,13 @@ public class Source {
   }
 
   /** The pickled source. It is pinned to the version that was the latest at the first call. */
-  private PythonDataSourceCreationResult inPython() throws Exception {
+  private PythonDataSourceCreationResult inPython() {
     return spark().getOrCreateDataSourceInPython(table.name(), options, new scala.Some(table.schema()));
   }
 
-  private Pinned pinned() throws Exception { return new Pinned(pickle()); }
+  private Pinned pinned() { return new Pinned(pickle()); }
 
-  public byte[] pickle() throws Exception { return inPython().dataSource(); }
+  public byte[] pickle() { return inPython().dataSource(); }
 
   /** True if Spark may ask this of the read: Abilities in lance_spark.spark.read.kind. Not of a table that cannot be opened; its scan reports why. */
   public boolean can(String ability) {
@@ -63,10 +63,10 @@ public class Source {
   }
 
   /** Why a join by nearness does not find the rows; "" if one does. */
-  public String unjoined() throws Exception { return pinned().unjoined; }
+  public String unjoined() { return pinned().unjoined; }
 
   /** Spark's own batch over the source with the request. */
-  public Batch batch(String request, StructType schema) throws Exception {
+  public Batch batch(String request, StructType schema) {
     PythonDataSourceCreationResult result = inPython();
     PythonDataSourceV2 bound = unopened();
     byte[] pickle = new MessageWriter(Protocol.BOUND).text(request).pickle(result.dataSource());
@@ -75,7 +75,7 @@ public class Source {
   }
 
   /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
-  public long version() throws Exception { return pinned().version; }
+  public long version() { return pinned().version; }
 
   /** The command with the pinned version. */
   public ObjectNode noteVersion(ObjectNode command) {
@@ -87,10 +87,10 @@ public class Source {
   }
 
   /** True if a version is pinned. */
-  public boolean isOpen() throws Exception { return SparkInternals.get(spark(), "dataSourceInPython") != null; }
+  public boolean isOpen() { return SparkInternals.get(spark(), "dataSourceInPython") != null; }
 
   /** What distinguishes the pinned version from that of another table at the same path; "" if there is no table yet. */
-  public String identity() throws Exception { return pinned().identity; }
+  public String identity() { return pinned().identity; }
 
   /** The part common to all requests on this source. */
   public ObjectNode request() {

@@ -26,7 +26,7 @@ class ColumnValues implements WriteBuilder {
   public Write build() { return write; }
 
   /** The append of the rows of a query, which is not analysed yet. */
-  static LogicalPlan append(DataSourceV2Relation relation, LogicalPlan query, JsonNode meaning) throws Exception {
+  static LogicalPlan append(DataSourceV2Relation relation, LogicalPlan query, JsonNode meaning) {
     Object target = SparkInternals.with(relation, "table", new TakingColumns((LanceTable) relation.table(), relation.options(), meaning));
     Object[] given = { target, query, scala.collection.immutable.Map$.MODULE$.empty() };
     return (LogicalPlan) SparkInternals.made(AppendData$.MODULE$, "byPosition", given);

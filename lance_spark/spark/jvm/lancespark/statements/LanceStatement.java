@@ -13,6 +13,7 @@ import lancespark.core.OwnStatement;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
+import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import lancespark.table.LanceTable;
@@ -160,11 +161,11 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   }
 
   /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
-  private static void setNotNull(Identifier entry, JsonNode columns) throws Exception {
+  private static void setNotNull(Identifier entry, JsonNode columns) throws NoSuchTableException {
     TableChange[] changes = new TableChange[columns.size()];
     for (int i = 0; i < changes.length; i++) {
       String column = Json.at(columns, i).asText();
-      List names = CollectionConverters.asJava((scala.collection.Seq) Session.active().sessionState().sqlParser().parseMultipartIdentifier(column));
+      List names = SqlNames.parts(column);
       changes[i] = TableChange.updateColumnNullability((String[]) names.toArray(new String[names.size()]), false);
     }
     ((TableCatalog) SessionCatalogs.active().v2SessionCatalog()).alterTable(entry, changes);
@@ -272,7 +273,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   }
 
   /** The columns of a procedure's rows that the statement shows, as the result of a command, so that Spark does not run it again. */
-  private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) throws Exception {
+  private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) {
     StructType own = procedure.columns(), shown = new StructType();
     ArrayNode all = Json.array();
     for (int i = 0; i < rows.size() && columns.size() > 0; i++) all.add(Json.array());
@@ -289,7 +290,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     return result(shown, all);
   }
 
-  private static LogicalPlan result(StructType shown, ArrayNode rows) throws Exception {
+  private static LogicalPlan result(StructType shown, ArrayNode rows) {
     scala.collection.immutable.Seq values = CollectionConverters.asScala(Arrays.asList(new Rows(shown, rows).rows())).toSeq();
     org.apache.spark.sql.classic.SparkSession session = Session.active();
     LogicalPlan empty = ((org.apache.spark.sql.classic.Dataset) session.createDataFrame(new ArrayList(), shown)).queryExecution().analyzed();

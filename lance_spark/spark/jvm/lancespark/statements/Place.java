@@ -8,6 +8,7 @@ import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.OfLanceTables;
 import lancespark.core.Session;
 import lancespark.core.SessionCatalogs;
+import lancespark.core.SqlNames;
 import lancespark.functions.SearchFunction;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
@@ -44,16 +45,13 @@ class Place {
     boolean isPath = names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && last.indexOf('/') >= 0;
     Map path = Collections.singletonMap("path", last);
     if (isPath && !manager.isCatalogRegistered(first)) return at(path, names, null);
-    StringBuilder quoted = new StringBuilder();
-    for (int i = 0; i < names.size(); i++) quoted.append(i > 0 ? "." : "").append('`').append(((String) names.get(i)).replace("`", "``")).append('`');
     DataSourceV2Relation relation;
     try {
-      relation = SearchFunction.relation(quoted.toString());
+      relation = SearchFunction.relation(SqlNames.quoted(Json.of(names)));
     } catch (Throwable t) {
       // To open the path says more than Spark does.
       if (isPath && manager.catalog(first) instanceof NamespaceCatalog) return at(path, names, null);
-      CatalogPlugin named = names.size() > 1 && manager.isCatalogRegistered(first) ? manager.catalog(first) : manager.currentCatalog();
-      if (named instanceof NamespaceCatalog) throw t;
+      if (manager.of(names) instanceof NamespaceCatalog) throw t;
       return null;
     }
     if (relation == null) return null;
@@ -104,7 +102,7 @@ class Place {
   }
 
   /** The table as the target of a write. */
-  DataSourceV2Relation relation() throws Exception {
+  DataSourceV2Relation relation() {
     if (named != null && named.table() instanceof LanceTable) return named;
     Map options = (Map) new ObjectMapper().convertValue(Json.at(json, "options"), Map.class);
     LanceTable table = LanceTable.reopened(new CaseInsensitiveStringMap(options));
@@ -115,13 +113,13 @@ class Place {
   Place making(List names, ObjectNode request) {
     SessionCatalogs manager = SessionCatalogs.active();
     String first = (String) names.get(0);
-    boolean isNamed = names.size() > 1 && manager.isCatalogRegistered(first);
+    boolean isNamed = manager.hasCatalog(names);
     boolean isPath = !isNamed && names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && ((String) names.get(1)).indexOf('/') >= 0;
     List id = new ArrayList(isNamed || isPath ? names.subList(1, names.size()) : names);
     if (!isNamed && names.size() == 1) id.addAll(0, Arrays.asList(manager.currentNamespace()));
     request.set("made", Json.names((String[]) id.toArray(new String[id.size()])));
     if (isPath) return this;
-    CatalogPlugin named = isNamed ? manager.catalog(first) : manager.currentCatalog();
+    CatalogPlugin named = manager.of(names);
     if (named == catalog) return this;
     if (!(named instanceof NamespaceCatalog) || json.has("id")) {
       throw new IllegalArgumentException("a clone is in the catalog of its table or at a path: write CREATE TABLE lance.`/path` SHALLOW CLONE t");
@@ -130,7 +128,7 @@ class Place {
   }
 
   private static Identifier entry(DataSourceV2Relation relation) {
-    boolean isInSession = !relation.catalog().isEmpty() && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
+    boolean isInSession = !relation.catalog().isEmpty() && ((CatalogPlugin) relation.catalog().get()).name().equals(SessionCatalogs.SESSION);
     return isInSession ? (Identifier) relation.identifier().get() : null;
   }
 

@@ -29,7 +29,7 @@ public class StatementParser implements scala.Function2, BeforeRules {
   public void addTo(SparkSessionExtensions extensions) { extensions.injectParser(this); }
 
   /** Puts the parser in front of that of a session which is built, also if it is in front of only a part of it. */
-  public void addTo(SparkSession session) throws Exception {
+  public void addTo(SparkSession session) {
     Object state = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState();
     Object parser = SparkInternals.get(state, "sqlParser");
     if (!parser.getClass().getName().startsWith(PACKAGE)) SparkInternals.set(state, "sqlParser", before((ParserInterface) parser));

@@ -84,7 +84,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
   }
 
   /** The same relation over LanceTable. */
-  public static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
+  public static LogicalPlan relation(DataSourceV2Relation relation, Object output) {
     LanceTable table = opened((PythonTable) relation.table(), relation.options());
     return (LogicalPlan) SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
   }
@@ -108,7 +108,7 @@ public class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsM
   public MetadataColumn[] metadataColumns() { return MetadataColumns.all(); }
 
   /** This table with the properties that only DESCRIBE EXTENDED shows. */
-  public Table detailed(CatalogPlugin catalog, Identifier id) throws Exception { return this; }
+  public Table detailed(CatalogPlugin catalog, Identifier id) { return this; }
 
   /** Called on the driver after a commit through this table. `changesColumns`: the table may have other columns now. */
   public void noteCommit(boolean changesColumns) {}

@@ -41,7 +41,7 @@ public class TextColumns extends Walk {
 
   public TextColumns() {}
 
-  public LogicalPlan in(LogicalPlan plan) throws Exception {
+  public LogicalPlan in(LogicalPlan plan) {
     if (!plan.containsPattern(TreePattern$.MODULE$.SCALA_UDF())) return plan;
     if (plan instanceof WithCTE) {
       if (!plan.resolved()) return plan;
@@ -53,7 +53,7 @@ public class TextColumns extends Walk {
     return changed(over(plan, children));
   }
 
-  public LogicalPlan changed(LogicalPlan node) throws Exception {
+  public LogicalPlan changed(LogicalPlan node) {
     // Spark rewrites a command to a query, in which the calls are, too. It does not evaluate the condition of the command itself.
     if (COMMANDS.contains(node.getClass().getSimpleName()) || !node.resolved()) return node;
     Calls calls = new Calls(new ArrayList(CollectionConverters.asJava(node.children())));
@@ -67,7 +67,7 @@ public class TextColumns extends Walk {
   private static scala.collection.immutable.Seq seq(List elements) { return CollectionConverters.asScala(elements).toSeq(); }
 
   /** Remembers the common table expressions of a plan. */
-  private void define(WithCTE plan, boolean replaces) throws Exception {
+  private void define(WithCTE plan, boolean replaces) {
     for (CTERelationDef definition : CollectionConverters.asJava(plan.cteDefs())) {
       definitions.put(Long.valueOf(definition.id()), replaces ? in(definition.child()) : definition.child());
     }
@@ -90,15 +90,10 @@ public class TextColumns extends Walk {
     Calls(List children) { this.children = children; }
 
     public Object apply(Object e) {
-      try {
-        return replaced((Expression) e);
-      } catch (Exception x) {
-        org.apache.spark.unsafe.Platform.throwException(x);
-        return e;
-      }
+      return replaced((Expression) e);
     }
 
-    private Expression replaced(Expression e) throws Exception {
+    private Expression replaced(Expression e) {
       TextCall call = TextCall.of(e);
       if (call != null) return column(call, e);
       Expression out = e;
@@ -112,7 +107,7 @@ public class TextColumns extends Walk {
       return operands.equals(before) ? out : (Expression) out.withNewChildren(seq(operands));
     }
 
-    private Expression column(TextCall call, Expression e) throws Exception {
+    private Expression column(TextCall call, Expression e) {
       Path path = Path.of((Expression) e.children().apply(0));
       for (int i = 0; path != null && i < children.size(); i++) {
         if (attribute((LogicalPlan) children.get(i), path.root) == null) continue;
@@ -143,7 +138,7 @@ public class TextColumns extends Walk {
 
     Trace(TextCall call) { this.call = call; }
 
-    Found in(LogicalPlan plan, Path path) throws Exception {
+    Found in(LogicalPlan plan, Path path) {
       String kind = plan.getClass().getSimpleName();
       if (plan instanceof DataSourceV2Relation && LanceTable.scanned(((DataSourceV2Relation) plan).table()) != null) {
         return inTable((DataSourceV2Relation) plan, path);
@@ -201,14 +196,14 @@ public class TextColumns extends Walk {
       throw untraceable(plan, path, "");
     }
 
-    private Found inProject(Project project, Path path) throws Exception {
+    private Found inProject(Project project, Path path) {
       Found found = in(project.child(), below(project, project.projectList(), path));
       boolean isThere = attribute(project, found.column.exprId()) != null;
       return found.under(new Project(isThere ? project.projectList() : with(project.projectList(), found.column), found.plan));
     }
 
     /** The results for a key of groups are another key. */
-    private Found inGroups(Aggregate groups, Path path) throws Exception {
+    private Found inGroups(Aggregate groups, Path path) {
       Path below = below(groups, groups.aggregateExpressions(), path);
       Iterator keys = CollectionConverters.asJava(groups.groupingExpressions()).iterator();
       boolean isKey = false;
@@ -226,7 +221,7 @@ public class TextColumns extends Walk {
     }
 
     /** The rows of each table are tested in its own way. */
-    private Found inUnion(LogicalPlan union, Path path) throws Exception {
+    private Found inUnion(LogicalPlan union, Path path) {
       List children = new ArrayList(CollectionConverters.asJava(union.children())), columns = CollectionConverters.asJava(union.output());
       int at = columns.indexOf(attribute(union, path.root));
       for (int i = 0; i < children.size(); i++) {
@@ -239,7 +234,7 @@ public class TextColumns extends Walk {
     }
 
     /** A reference has the columns of the common table expression in their order, some of them at least. */
-    private Found inReference(CTERelationRef reference, Path path) throws Exception {
+    private Found inReference(CTERelationRef reference, Path path) {
       Long id = Long.valueOf(reference.cteId());
       LogicalPlan definition = (LogicalPlan) definitions.get(id);
       if (definition == null) throw new NotYet();
