@@ -26,7 +26,7 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.spark.again import Asked
-from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions
+from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions, views
 from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.last_change import figures
@@ -60,6 +60,9 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "figures": figures,
     "begin_copy": copy_into.begin,
     "end_copy": copy_into.end,
+    "view_query": views.view_query,
+    "view_plan": views.view_plan,
+    "view_end": views.view_end,
     "check": tables.check,
     "begin_transaction": transactions.begin,
     "commit_transaction": transactions.commit,

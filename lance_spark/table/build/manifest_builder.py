@@ -5,7 +5,7 @@ Implements the transaction types of the specification as pylance 14.0.2 does. `_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +47,7 @@ from lance_spark.metadata.operations import (
     UpdateMap,
 )
 from lance_spark.metadata.transaction import Transaction, with_part
+from lance_spark.metadata.view_records import check_keeps_rows, with_view
 from lance_spark.schema.primary_key import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, row_ids_and_versions
@@ -84,6 +85,8 @@ def build(
     current = completed(current) if current is not None else None
     if not (isinstance(operation, Merge) and operation.published is not None):
         check_operation(operation, current, stable_row_ids=current.has_stable_row_ids if current else settings.stable_row_ids)
+    if current is not None:
+        check_keeps_rows(current.config, operation, transaction.properties)
     if current is None:
         new = _first(operation, settings)
     else:
@@ -100,7 +103,7 @@ def build(
     new = replace(
         new,
         numbered=following(known, at, new.version, transaction.properties),
-        config=with_part(with_record(new.config, transaction.properties, new.version, next_row_id), transaction.properties),
+        config=_config(new, transaction, next_row_id),
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,
@@ -118,6 +121,13 @@ def build(
     check_result(operation, current, new)
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)
+
+
+def _config(new: Manifest, transaction: Transaction, next_row_id: int) -> Mapping[str, str]:
+    """The config of the new version, with what its transaction adds."""
+    properties = transaction.properties
+    config = with_record(new.config, properties, new.version, next_row_id)
+    return with_part(with_view(config, transaction.operation, properties, new.version), properties)
 
 
 def check_counts(current: Manifest) -> None:
