@@ -35,7 +35,8 @@ _KEEPS_ROWS = (Rewrite, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases
 class ViewInput:
     """An input as a refresh has read it: where it is, the version and its identity, and the columns that the query reads.
 
-    `columns` has the id and the type of the field of each column.
+    `columns` has the id and the type of the field of each column. `reference` is the version, tag or time that the query names, or
+    empty if it reads the latest version.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ViewInput:
     version: int
     identity: str
     columns: Mapping[str, list[Any]]
+    reference: str = ""
 
 
 @dataclass(frozen=True)

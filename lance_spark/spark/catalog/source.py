@@ -63,6 +63,7 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "view_query": views.view_query,
     "view_plan": views.view_plan,
     "view_end": views.view_end,
+    "view_list": views.view_list,
     "check": tables.check,
     "begin_transaction": transactions.begin,
     "commit_transaction": transactions.commit,

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
 from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION, COPY_BITS, VIEWS
 from lance_spark.metadata.view_records import VIEW, ViewInput, ViewRecord, record_of
 from lance_spark.namespace.protocol import TRANSACTION
+from lance_spark.spark.catalog.namespaces import list_tables
 from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options.known import parse_options
@@ -25,10 +26,12 @@ from lance_spark.spark.read.opened import open_version
 from lance_spark.table.changes.row_changes import changes_noted
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.views.inputs import InputChanges, changes_since, read_input, written_by_others
+from lance_spark.table.views.inputs import InputChanges, changes_since, pending_rows, read_input, written_by_others
 
 _PARTS = ("filter", "columns", "limit", "fragments", "nearest", "fullTextQuery", "hybrid", "readChangeFeed")
 """Options of reads that choose a part of a table, or something else of it."""
+
+_REFERENCES = ("version", "tag", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,50 @@ class _Input:
 
 
 def view_query(catalog: Catalog, place: Place) -> dict[str, Any]:
-    """The query of a view, and where its names are looked up. Raises UnsupportedFeatureError for another table."""
-    _, record = _view_at(catalog, place)
-    return {"query": record.query, "current": record.catalog, "namespace": record.namespace}
+    """The query of a view, where its names are looked up, and what its rows are of. Raises UnsupportedFeatureError for another table."""
+    view, record = _view_at(catalog, place)
+    return {
+        "query": record.query,
+        "current": record.catalog,
+        "namespace": record.namespace,
+        "inputs": [{"version": each.version} for each in record.inputs],
+        "has_row": record.has_row,
+        "version": view.version,
+    }
+
+
+def view_list(catalog: Catalog, id: Sequence[str]) -> list[list[Any]]:
+    """The views of a namespace: name, version, versions of inputs that they have not read, rows changed in these, and query."""
+    found = []
+    for name in list_tables(catalog, id):
+        try:
+            view = latest_at(catalog, {"id": [*id, name]})
+            record = record_of(view.manifest.config)
+        except LanceError:
+            continue  # a table that cannot be opened is no view that can be refreshed
+        if record is None:
+            continue
+        behind, pending = _staleness(catalog, record)
+        found.append([".".join(id), name, view.version, behind, pending, record.query])
+    return found
+
+
+def _staleness(catalog: Catalog, record: ViewRecord) -> tuple[int | None, int | None]:
+    """The versions and the changed rows of the inputs that a view has not read; None if they are unknown."""
+    behind, pending = 0, 0
+    for each in record.inputs:
+        if each.reference:
+            continue
+        try:
+            latest = open_snapshot(catalog.at(each.uri))
+        except LanceError:
+            return None, None
+        rows = pending_rows(each, latest)
+        if latest.version < each.version or rows is None:
+            return None, None
+        behind += latest.version - each.version
+        pending += rows
+    return behind, pending
 
 
 def view_plan(
@@ -184,7 +228,8 @@ def _opened(given: Mapping[str, Any]) -> _Input:
         raise InvalidOptionError(f"{what}; name the whole table, and write conditions into the query")
     what = ", whose tables have changes of their own; make a view of the table of a partition"
     snapshot = open_version(options).table_for(what)
-    return _Input(snapshot, read_input(given["name"], snapshot, given["columns"]))
+    references = [str(value) for name in _REFERENCES if (value := getattr(options, name)) is not None]
+    return _Input(snapshot, read_input(given["name"], snapshot, given["columns"], " ".join(references)))
 
 
 def _next_number(before: ViewRecord | None) -> int:

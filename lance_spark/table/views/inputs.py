@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lance_spark.errors import MissingFileError, VersionNotFoundError
 from lance_spark.metadata.operations import Append, DataReplacement, Delete, Merge, Operation, Overwrite, Project, Restore, Update
 from lance_spark.metadata.view_records import ViewInput, keeps_rows
+from lance_spark.table.changes.row_changes import changes_noted
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, find_version, open_snapshot
 from lance_spark.table.versions.write_ahead_log import has_log
@@ -30,10 +31,10 @@ class InputChanges:
     unknown: str = ""
 
 
-def read_input(name: str, snapshot: Snapshot, columns: Sequence[str]) -> ViewInput:
+def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str) -> ViewInput:
     """What a view remembers of an input, of which its query reads these columns."""
     fields = {field.name: [field.id, str(field.to_arrow().type)] for field in snapshot.manifest.schema.fields}
-    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, {name: fields[name] for name in columns})
+    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, {name: fields[name] for name in columns}, reference)
 
 
 def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> InputChanges:
@@ -105,3 +106,23 @@ def written_by_others(snapshot: Snapshot, based_on: int, refreshed: int) -> str:
         if not keeps_rows(operation):
             return f"another writer has changed the view in version {version}"
     return ""
+
+
+def pending_rows(recorded: ViewInput, latest: Snapshot) -> int | None:
+    """How many rows of an input were inserted, updated or deleted since a view has read it; None if versions do not tell."""
+    total = 0
+    for version in range(recorded.version + 1, latest.version + 1):
+        try:
+            transaction = transaction_of(open_snapshot(latest.store, version=version))
+        except (VersionNotFoundError, MissingFileError):
+            return None
+        changes = changes_noted(version, transaction.properties)
+        counts = (changes.num_inserted_rows, changes.num_updated_rows, changes.num_deleted_rows)
+        if keeps_rows(transaction.operation):
+            continue
+        if isinstance(transaction.operation, Append):
+            counts = (sum(fragment.physical_rows for fragment in transaction.operation.fragments), 0, 0)
+        if not any(counts):
+            return None
+        total += sum(counts)
+    return total

@@ -39,7 +39,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * CREATE, REFRESH, EXPLAIN REFRESH and DROP MATERIALIZED VIEW. What a view remembers, and what a refresh must read, is known in Python: see
+ * CREATE, REFRESH, EXPLAIN REFRESH, VERIFY and DROP MATERIALIZED VIEW, and SHOW MATERIALIZED VIEWS. What a view remembers, and what a refresh must read, is known in Python: see
  * lance_spark.spark.catalog.views. Here are the rows, which Spark computes.
  */
 @SuppressWarnings({"rawtypes", "unchecked", "cast"})
@@ -54,19 +54,34 @@ class MaterializedView {
 
   /** The columns of the answer. */
   StructType columns() {
-    if (isOf("DROP") || isOf("CREATE")) return new StructType();
+    String[] texts = {}, numbers = {}, last = {};
+    if (isOf("EXPLAIN")) {
+      texts = new String[] { "input", "changes" };
+      numbers = new String[] { "from_version", "to_version" };
+      last = new String[] { "refresh", "reason" };
+    } else if (isOf("REFRESH")) {
+      numbers = new String[] { "num_deleted_rows", "num_inserted_rows", "version" };
+      last = new String[] { "refresh", "reason" };
+    } else if (isOf("VERIFY")) {
+      numbers = new String[] { "rows_checked", "missing_rows", "unexpected_rows" };
+    } else if (isOf("SHOW")) {
+      texts = new String[] { "namespace", "view" };
+      numbers = new String[] { "version", "versions_behind", "rows_pending" };
+      last = new String[] { "query" };
+    }
     StructType shown = new StructType();
-    String[] texts = isOf("EXPLAIN") ? new String[] { "input", "changes" } : new String[] {};
-    String[] numbers = isOf("EXPLAIN") ? new String[] { "from_version", "to_version" } : new String[] { "num_deleted_rows", "num_inserted_rows", "version" };
     for (String name : texts) shown = shown.add(name, DataTypes.StringType, true);
     for (String name : numbers) shown = shown.add(name, DataTypes.LongType, true);
-    return shown.add("refresh", DataTypes.StringType, true).add("reason", DataTypes.StringType, true);
+    for (String name : last) shown = shown.add(name, DataTypes.StringType, true);
+    return shown;
   }
 
   /** Does what the statement says, and returns the rows of the answer. */
   ArrayNode rows() throws Throwable {
     if (isOf("CREATE")) return created();
     if (isOf("DROP")) return dropped();
+    if (isOf("SHOW")) return listed();
+    if (isOf("VERIFY")) return verified();
     return isOf("EXPLAIN") ? explained() : refreshed();
   }
 
@@ -112,6 +127,46 @@ class MaterializedView {
     }
     return rows;
   }
+
+  private ArrayNode listed() {
+    if (!"".equals(statement.after(""))) throw wrong("write SHOW MATERIALIZED VIEWS IN lance.ns");
+    boolean isNamed = SessionCatalogs.active().isCatalogRegistered((String) statement.name.get(0));
+    List parts = isNamed ? statement.name.subList(1, statement.name.size()) : statement.name;
+    return (ArrayNode) catalog().python.ask("view_list", Json.object(), (String[]) parts.toArray(new String[parts.size()]));
+  }
+
+  /** Computes the rows again, of the versions of the inputs that the view is of, or a sample of them, and counts those that differ. */
+  private ArrayNode verified() throws Throwable {
+    String rest = statement.after(""), share = statement.after("SAMPLE");
+    double percent = 100;
+    if (share != null && share.toUpperCase(Locale.ROOT).endsWith("PERCENT")) percent = Double.parseDouble(share.substring(0, share.length() - 7).trim());
+    else if (!"".equals(rest)) throw wrong("write VERIFY MATERIALIZED VIEW v, or VERIFY MATERIALIZED VIEW v SAMPLE 5 PERCENT");
+    Place place = place();
+    JsonNode request = ask(place, "view_query", Json.object());
+    ViewQuery view = analysed(request);
+    if (view.inputs.size() != Json.at(request, "inputs").size()) throw wrong("its query reads other tables than the last refresh; REFRESH it first");
+    Map options = SearchFunction.options(place.relation());
+    options = new HashMap(options);
+    options.put("version", Json.at(request, "version").asText());
+    Dataset expected = rows(whole(view, request));
+    String[] columns = expected.columns();
+    for (int i = 0; i < columns.length; i++) columns[i] = quoted(columns[i]);
+    Dataset found = (Dataset) rows(scan(options)).selectExpr(columns);
+    if (percent < 100) {
+      String[] by = Json.at(request, "has_row").asBoolean() ? new String[] { ViewQuery.ROW } : columns;
+      String chosen = "pmod(xxhash64(" + String.join(", ", by) + "), 1000000) < " + Math.round(percent * 10000);
+      expected = (Dataset) expected.where(chosen);
+      found = (Dataset) found.where(chosen);
+    }
+    expected.persist();
+    try {
+      return Json.array().add(Json.array().add(expected.count()).add(expected.exceptAll(found).count()).add(found.exceptAll(expected).count()));
+    } finally {
+      expected.unpersist();
+    }
+  }
+
+  private static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
 
   private ArrayNode refreshed() throws Throwable {
     String rest = statement.after("");
@@ -183,8 +238,8 @@ class MaterializedView {
   }
 
   private static String used(String catalog, String[] namespace) {
-    StringBuilder text = new StringBuilder("USE `" + catalog.replace("`", "``") + "`");
-    for (int i = 0; i < namespace.length; i++) text.append(".`").append(namespace[i].replace("`", "``")).append('`');
+    StringBuilder text = new StringBuilder("USE " + quoted(catalog));
+    for (int i = 0; i < namespace.length; i++) text.append('.').append(quoted(namespace[i]));
     return text.toString();
   }
 
@@ -237,7 +292,7 @@ class MaterializedView {
     List names = view.keys.isEmpty() ? Collections.singletonList(ViewQuery.ROW) : view.keys;
     Column same = null;
     for (int i = 0; i < names.size(); i++) {
-      Column one = old.col("`" + ((String) names.get(i)).replace("`", "``") + "`").eqNullSafe(touched.col(TOUCHED + i));
+      Column one = old.col(quoted((String) names.get(i))).eqNullSafe(touched.col(TOUCHED + i));
       same = same == null ? one : same.and(one);
     }
     return (Dataset) old.join(touched, same, "left_semi");
