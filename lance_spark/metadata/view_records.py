@@ -101,8 +101,17 @@ def keeps_rows(operation: Operation) -> bool:
 
 
 def check_keeps_rows(config: Mapping[str, str], operation: Operation, properties: Mapping[str, str]) -> None:
-    """Raise UnsupportedFeatureError if the table with this config is a view, and an operation other than a refresh changes its rows."""
-    if VIEW not in config or VIEW in properties or keeps_rows(operation):
+    """Raise UnsupportedFeatureError if the table with this config is a view, and an operation other than a refresh changes its rows.
+
+    No other operation changes the record of a view either.
+    """
+    if VIEW in properties:
+        return
+    if isinstance(operation, UpdateConfig) and _changes_record(config, operation):
+        raise UnsupportedFeatureError(
+            f"the property {VIEW} is what a materialized view remembers, and is written by CREATE and REFRESH MATERIALIZED VIEW alone"
+        )
+    if VIEW not in config or keeps_rows(operation):
         return
     if isinstance(operation, Overwrite) and VIEW in operation.config_upsert_values:
         return
@@ -111,3 +120,10 @@ def check_keeps_rows(config: Mapping[str, str], operation: Operation, properties
         f"the table is a materialized view of {query!r}, so its rows and columns come from there and cannot be written; "
         "write to its inputs, and then REFRESH MATERIALIZED VIEW; or make a table of its rows by CREATE TABLE t AS SELECT"
     )
+
+
+def _changes_record(config: Mapping[str, str], operation: UpdateConfig) -> bool:
+    update = operation.config_updates
+    if update is None:
+        return False
+    return VIEW in update.updates or (update.replace and VIEW in config)

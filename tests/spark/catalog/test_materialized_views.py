@@ -243,6 +243,19 @@ def test_if_not_exists_or_replace_and_drop(shop: Lake) -> None:
     assert not (shop.root / "v.lance").exists()
 
 
+def test_a_view_in_python(shop: Lake) -> None:
+    view = lance_spark.materialized_view(shop.spark, "lance.v", "SELECT k, sum(x) AS total FROM lance.t GROUP BY k")
+    append(shop, "t", rows(3, 60))
+    assert [row["refresh"] for row in view.explain().collect()] == ["incremental"]
+    assert view.refresh()["refresh"] == "incremental"
+    assert view.refresh(full=True)["reason"] == "FULL was asked for"
+    assert view.verify()["missing_rows"] == view.verify(0.5)["unexpected_rows"] == 0
+    again = lance_spark.materialized_view(shop.spark, "lance.v", "SELECT k FROM lance.t", replace=True)
+    assert again.rows().count() == 33
+    lance_spark.materialized_view(shop.spark, "lance.v").drop()
+    assert not shop.spark.catalog.tableExists("lance.v")
+
+
 def test_names_of_the_query_are_those_where_the_view_was_made(shop: Lake) -> None:
     shop.sql("USE lance")
     shop.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
