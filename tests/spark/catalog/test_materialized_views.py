@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import lance_spark
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.metadata.view_records import VIEW, ViewRecord
