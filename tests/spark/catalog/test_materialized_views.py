@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +17,8 @@ import lance_spark
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.metadata.view_records import VIEW, ViewRecord
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.snapshot import open_snapshot
 from tests.sample import others_slow
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark_session import SPARK_ERRORS
@@ -91,8 +92,14 @@ def append(own: Lake, name: str, table: pa.Table) -> Dataset:
     return Dataset.write(str(own.root / f"{name}.lance"), table, mode="append")
 
 
+def recorded(own: Lake, view: str, version: int | None = None) -> ViewRecord:
+    """What a view remembers."""
+    snapshot = open_snapshot(Store(str(own.root / f"{view}.lance")), version=version)
+    return ViewRecord.parse(snapshot.manifest.config[VIEW])
+
+
 def query_of(own: Lake, view: str) -> str:
-    return ViewRecord.parse(opened(own, view).config()[VIEW]).query
+    return recorded(own, view).query
 
 
 def refresh(own: Lake, view: str, rest: str = "") -> tuple[str, str]:
@@ -290,7 +297,7 @@ def test_indexes_stay_and_each_version_has_its_record(shop: Lake) -> None:
     assert refresh(shop, "v") == ("incremental", "")
     assert refresh(shop, "v", "FULL") == ("full", "FULL was asked for")
     assert [index["name"] for index in opened(shop, "v").list_indices()] == ["by_id"]
-    read = [json.loads(opened(shop, "v").checkout_version(v).config()[VIEW])["inputs"][0]["version"] for v in (1, 2, 3, 4)]
+    read = [recorded(shop, "v", version).inputs[0].version for version in (1, 2, 3, 4)]
     assert read == [1, 1, 2, 2]
     for version, of_input in ((2, 1), (3, 2)):
         view = shop.sql(f"SELECT id FROM lance.v VERSION AS OF {version}")
@@ -362,7 +369,7 @@ def test_a_refresh_that_fails_leaves_the_view_and_the_next_one_goes_on(shop: Lak
 NOT_OF_A_VIEW = {
     "SELECT id, rand() AS r FROM lance.t": r"rand\(\): it is not deterministic",
     "SELECT id, current_date() AS day FROM lance.t": "depends on when",
-    "SELECT id FROM lance.t WHERE x > (SELECT max(id) * rand() FROM lance.d AS e)": "not deterministic|cannot be resolved",
+    "SELECT id FROM lance.t WHERE x > (SELECT max(k) * rand() FROM lance.d)": "not deterministic",
     "SELECT id FROM range(5)": "each input must be a lance table",
     "SELECT t.id FROM lance.t AS t, some_rows": "temporary view some_rows",
     "SELECT id FROM table_changes('lance.t', 1)": "the table function",
@@ -387,7 +394,7 @@ def test_statements_about_other_tables_are_refused(shop: Lake) -> None:
         "DROP MATERIALIZED VIEW lance.t": "no materialized view",
         "EXPLAIN REFRESH MATERIALIZED VIEW lance.t": "no materialized view",
         "CREATE OR REPLACE MATERIALIZED VIEW lance.t AS SELECT k FROM lance.d": "no materialized view",
-        "REFRESH MATERIALIZED VIEW lance.nothing": "nothing",
+        "REFRESH MATERIALIZED VIEW lance.ns.nothing": "nothing",
         "CREATE MATERIALIZED VIEW lance.w (a INT)": "write CREATE MATERIALIZED VIEW v AS SELECT",
         "CREATE MATERIALIZED VIEW spark_catalog.default.w AS SELECT 1": "(?i)syntax|not supported|unsupported|cannot|pipeline",
     }.items():
@@ -452,6 +459,6 @@ def test_no_door_writes_to_a_view(door: str, guarded: Lake) -> None:
 
 def test_maintenance_of_a_view_is_that_of_a_table(guarded: Lake) -> None:
     guarded.sql("OPTIMIZE lance.v")
-    guarded.sql("ALTER TABLE lance.v CREATE TAG first AS OF VERSION 1")
+    guarded.sql("ALTER TABLE lance.v CREATE TAG checked AS OF VERSION 1")
     guarded.sql("ALTER TABLE lance.v SET TBLPROPERTIES ('owner' = 'me')")
     assert guarded.sql("REFRESH MATERIALIZED VIEW lance.v")[0][3] == "none"

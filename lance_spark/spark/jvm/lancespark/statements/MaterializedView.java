@@ -119,7 +119,7 @@ class MaterializedView {
     if (!"".equals(statement.after(""))) throw wrong("write EXPLAIN REFRESH MATERIALIZED VIEW v");
     Place place = place();
     JsonNode request = ask(place, "view_query", Json.object());
-    JsonNode plan = planned(place, (ObjectNode) request, analysed(request), false);
+    JsonNode plan = planned(place, request, analysed(request), false);
     ArrayNode rows = Json.array();
     for (JsonNode input : Json.at(plan, "inputs")) {
       ArrayNode row = Json.array().add(Json.at(input, "name")).add(Json.at(input, "shown")).add(Json.at(input, "old")).add(Json.at(input, "version"));
@@ -176,7 +176,7 @@ class MaterializedView {
       Place place = place();
       JsonNode request = ask(place, "view_query", Json.object());
       ViewQuery view = analysed(request);
-      JsonNode plan = planned(place, (ObjectNode) request, view, isFull);
+      JsonNode plan = planned(place, request, view, isFull);
       if (Json.at(plan, "mode").asText().equals("none")) return answer(plan, Json.at(plan, "end"));
       if (Json.at(plan, "replaces").asBoolean()) writer(view, plan).replace();
       else write(place, view, plan);
@@ -212,9 +212,11 @@ class MaterializedView {
     return place.catalog.python.ask(operation, request, place.id, place.id.namespace());
   }
 
-  private JsonNode planned(Place place, ObjectNode request, ViewQuery view, boolean isFull) {
+  private JsonNode planned(Place place, JsonNode known, ViewQuery view, boolean isFull) {
+    ObjectNode request = Json.object().put("full", isFull);
+    for (String name : new String[] { "query", "current", "namespace" }) request.set(name, Json.at(known, name));
     request.set("shape", view.json());
-    return ask(place, "view_plan", request.put("full", isFull));
+    return ask(place, "view_plan", request);
   }
 
   /** The query, whose names are those in the catalog and namespace of the one who made the view. */
