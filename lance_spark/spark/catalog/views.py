@@ -51,6 +51,7 @@ def view_query(catalog: Catalog, place: Place) -> dict[str, Any]:
         "namespace": record.namespace,
         "inputs": [{"version": each.version} for each in record.inputs],
         "has_row": record.has_row,
+        "adds_only": False,
         "version": view.version,
     }
 

@@ -460,5 +460,5 @@ def test_no_door_writes_to_a_view(door: str, guarded: Lake) -> None:
 def test_maintenance_of_a_view_is_that_of_a_table(guarded: Lake) -> None:
     guarded.sql("OPTIMIZE lance.v")
     guarded.sql("ALTER TABLE lance.v CREATE TAG checked AS OF VERSION 1")
-    guarded.sql("ALTER TABLE lance.v SET TBLPROPERTIES ('owner' = 'me')")
+    guarded.sql("ALTER TABLE lance.v SET TBLPROPERTIES ('team' = 'us')")
     assert guarded.sql("REFRESH MATERIALIZED VIEW lance.v")[0][3] == "none"
