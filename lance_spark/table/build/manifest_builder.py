@@ -47,7 +47,7 @@ from lance_spark.metadata.operations import (
     UpdateMap,
 )
 from lance_spark.metadata.transaction import Transaction, with_part
-from lance_spark.metadata.view_records import check_keeps_rows, with_view
+from lance_spark.metadata.view_records import VIEW, check_keeps_rows, with_view
 from lance_spark.schema.primary_key import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, row_ids_and_versions
@@ -117,6 +117,8 @@ def build(
     if current is not None and not isinstance(operation, Restore):
         caught_up = index_coverage.with_catchup(indexes, new.indexes, current.lazy_fragments.ids.tolist())
         new = replace(new, indexes=caught_up)
+    if VIEW in new.config and any(index.name == index_coverage.MEM_WAL for index in new.indexes):
+        raise UnsupportedFeatureError("a materialized view has no write-ahead log, whose rows are not those of its query")
     new = with_mark(current, operation, new) if current is not None else new
     check_result(operation, current, new)
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))

@@ -37,11 +37,11 @@ def record(input_version: int, number: int, based_on: int = 0) -> ViewRecord:
     return ViewRecord("SELECT id, x FROM lance.t", "lance", (), "{}", True, (read,), number << COPY_BITS | input_version, based_on)
 
 
-def view(tmp_path: Path) -> Snapshot:
+def view(tmp_path: Path, rows: pa.Table = OLD) -> Snapshot:
     """A view that has read version 1 of its input."""
     options = WriteOptions(config={VIEW: record(1, 1).to_json()}, stable_row_ids=True)
-    target = begin_write(Store(str(tmp_path / "v.lance")), OLD.schema, "create", options)
-    return commit_write(target, write_fragments(target, iter(OLD.to_batches())))
+    target = begin_write(Store(str(tmp_path / "v.lance")), rows.schema, "create", options)
+    return commit_write(target, write_fragments(target, iter(rows.to_batches())))
 
 
 def written(snapshot: Snapshot, input_version: int, is_empty: bool = False) -> Callable[[], None]:
@@ -154,6 +154,14 @@ def test_the_record_is_written_by_refreshes_alone(tmp_path: Path) -> None:
     plain = Dataset.write(str(tmp_path / "plain.lance"), OLD)
     with pytest.raises(UnsupportedFeatureError, match=r"lance_spark\.view"):
         plain.update_config({VIEW: record(9, 9).to_json()})
+
+
+def test_a_view_has_no_write_ahead_log(tmp_path: Path) -> None:
+    keyed = pa.schema([pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"}), ("x", pa.int64())])
+    first = view(tmp_path, OLD.cast(keyed))
+    with pytest.raises(UnsupportedFeatureError, match="a materialized view has no write-ahead log"):
+        Dataset.open(first.store.uri).initialize_mem_wal(unsharded=True)
+    assert open_snapshot(first.store).version == 1
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"inputs": [{}]}', '{"inputs": [], "more": 1}', '{"inputs": 1}'])
