@@ -12,6 +12,7 @@ import lancespark.table.LanceTable;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -302,19 +303,30 @@ class ViewQuery {
     return new Alias(value, name, NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()), scala.Option.empty(), seq(new ArrayList()));
   }
 
-  /** A plan with the columns of a scan, under its ids; `row` is one more of them, unless it is null. */
+  /**
+   * A plan with the columns of a scan, under its ids; `row` is one more of them, unless it is null. An earlier version may lack a column that was added since: the query
+   * does not read it, since the changes could not be told otherwise.
+   */
   static LogicalPlan standingFor(DataSourceV2Relation scan, LogicalPlan rows, Alias row) {
     List columns = new ArrayList();
     for (Attribute own : CollectionConverters.asJava(scan.output())) {
-      columns.add(new Alias(column(rows, own.name()), own.name(), own.exprId(), (scala.collection.immutable.Seq) own.qualifier(), scala.Option.empty(), seq(new ArrayList())));
+      Attribute there = columnIfThere(rows, own.name());
+      Expression value = there == null ? (Expression) new Literal(null, own.dataType()) : there;
+      columns.add(new Alias(value, own.name(), own.exprId(), (scala.collection.immutable.Seq) own.qualifier(), scala.Option.empty(), seq(new ArrayList())));
     }
     if (row != null) columns.add(row);
     return new Project(seq(columns), rows);
   }
 
   static Attribute column(LogicalPlan rows, String name) {
+    Attribute found = columnIfThere(rows, name);
+    if (found == null) throw new IllegalStateException("no column " + name);
+    return found;
+  }
+
+  private static Attribute columnIfThere(LogicalPlan rows, String name) {
     for (Attribute column : CollectionConverters.asJava(rows.output())) if (column.name().equals(name)) return column;
-    throw new IllegalStateException("no column " + name);
+    return null;
   }
 
   static scala.collection.immutable.Seq seq(List elements) { return CollectionConverters.asScala(elements).toSeq(); }
