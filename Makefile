@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint readable format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
+.PHONY: help demo test test-plain test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint readable format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-upkeep bench-streaming bench-scale bench-lakes bench-joins bench-loader clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,10 +30,10 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 test: $(VENV)/.test $(VENV)/classes.jar ## Lint, type-check and run the tests
 	$(MAKE) -j 2 lint test-plain
 
-test-plain: $(VENV)/.test $(VENV)/classes.jar
+test-plain: $(VENV)/.test $(VENV)/classes.jar $(VENV)/spark.jsa
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST)
 
-test-slow: $(VENV)/.test $(VENV)/classes.jar ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
+test-slow: $(VENV)/.test $(VENV)/classes.jar $(VENV)/spark.jsa ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
 	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
@@ -112,6 +112,11 @@ browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left 
 $(VENV)/classes.jar: $(VENV)/.test scripts/classes.py $(wildcard lance_spark/spark/jvm/*/*.java lance_spark/spark/jvm/*/*/*.java lance_spark/spark/jvm/*/*/*/*.java) $(wildcard lance_spark/spark/jvm/*/*.txt lance_spark/spark/jvm/*/*/*.txt)
 	$(BIN)/python scripts/classes.py "$$(scripts/javac)" $@
 
+# For sessions of tests, which start quicker with it.
+$(VENV)/spark.jsa: $(VENV)/.test | $(VENV)/classes.jar
+	rm -f $@
+	$(WITH_JAVA) LANCE_SPARK_CLASSES=$(abspath $(VENV))/classes.jar $(BIN)/python -m tests.class_archive $(abspath $@)
+
 lint: $(VENV)/.test $(VENV)/classes.jar ## Check style, formatting and types, of Java, too
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -178,6 +183,9 @@ bench-loader: $(VENV)-loaders/.test ## Shuffled samples for a training loop, bes
 	$(VENV)-loaders/bin/python -m pip install --quiet --no-deps mosaicml-streaming==0.13.0
 	$(VENV)-loaders/bin/python -m pip install --quiet Brotli catalogue python-snappy zstd
 	$(VENV)-loaders/bin/python -m bench.loader $(LOADER)
+
+bench-upkeep: $(VENV)/.bench ## A month of a table without maintenance, with a compaction each night, and with `maintain`
+	$(BIN)/python -m bench.upkeep $(UPKEEP)
 
 bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it, beside Parquet, and the change feed
 	$(WITH_JAVA) $(BIN)/python -m bench.streaming

@@ -14,6 +14,9 @@ IN_MEMORY = Path("/dev/shm")
 if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
+# What a user's shell says to the package is no part of a test.
+os.environ.pop("LANCE_SPARK_FILTER_LOG", None)
+
 # The first call of a kernel compiles it, which takes longer than hypothesis lets an example take.
 # The same examples each time; the full profile looks for others.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)

@@ -46,6 +46,8 @@ KEPT = ("PATH", "JAVA_HOME", "LANG")
 """The only variables of this process that sessions have: others may name other installations."""
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 """With this command, root cannot write what its mode forbids."""
+WITHOUT_PLANNER = "queries read whole lance tables"
+"""What a session warns of whose planner could not be installed: its figures would be those of another path."""
 PORT = 7177
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -132,7 +134,8 @@ class Bench:
         shutil.copy(os.environ["LANCE_SPARK_CLASSES"], package / PLACE)
         bare = _without_package(folder / "ours")
         archive = _zip(package, folder / "lance_spark.zip")
-        subprocess.run([ours, "-m", "lance_spark", "warm"], check=True, stdout=subprocess.DEVNULL)
+        # Elsewhere than in a checkout, which `-m` would take for the installation.
+        subprocess.run([ours, "-m", "lance_spark", "warm"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         contestants = [Contestant("lance", ours), Contestant("parquet", ours), *_others(folder)]
         bench = cls(folder, package, bare, _read_only_copy(folder / "ours"), archive, contestants)
         rows = _rows(folder / "rows.parquet")
@@ -315,9 +318,12 @@ def _run(launch: Launch, *arguments: str) -> str:
             stderr=log,
             text=True,
         )
-        if done.returncode:
-            log.seek(0)
-            raise SystemExit(f"{arguments[0]}: the session failed\n{log.read()}")
+        log.seek(0)
+        written = log.read()
+    if done.returncode:
+        raise SystemExit(f"{arguments[0]}: the session failed\n{written}")
+    if WITHOUT_PLANNER in written:
+        raise SystemExit(f"{arguments[0]}: the session has no planner\n{written}")
     return (done.stdout.splitlines() or [""])[-1]
 
 

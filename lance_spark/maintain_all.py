@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from lance_spark.errors import TableNotFoundError
+from lance_spark.errors import InvalidOptionError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.scan.runner import Here, Runner
@@ -32,7 +32,7 @@ def maintain(
 
     The budget is that of all tables: of all steps, those that gain most for each byte are done first. Tasks run on the executors of the
     session `spark`, or in this process. Returns the steps by the names of tables. An error of a table is the outcome of its step,
-    which begins with "failed"; other tables are looked after.
+    which begins with "failed"; other tables are looked after. Raises InvalidOptionError for a partitioned namespace.
 
     Examples:
         >>> import lance_spark, pyarrow as pa
@@ -42,6 +42,11 @@ def maintain(
         >>> [(step.action, step.what) for step in lance_spark.maintain(lake, budget_seconds=60)["points"]]
         [('compact', '3 fragments')]
     """
+    if not isinstance(catalog, Namespace):
+        raise InvalidOptionError(
+            f"maintain looks after the tables of lance_spark.namespace(..), not of {catalog!r}; the tables of a partitioned namespace "
+            "change together, by its compact and its other verbs"
+        )
     upkeep = Upkeep(
         budget_bytes,
         budget_seconds,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from lance_spark.storage.hadoop import hadoop_files
 from lance_spark.table.maintenance import cleanup
 from tests.s3_server import running
 from tests.sample import representatives
+from tests.schedule import SparkInOneWorker, by_spark, part_of
 from tests.spark_session import load, spark, uri
 from tests.storage.hadoop_cluster import Cluster
 
@@ -69,11 +72,29 @@ def read_descriptions_of_services_once() -> None:
     JSONFileLoader.load_file = lambda self, path: read(path)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: the garbage collector need not look at its millions of objects again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkInOneWorker | None:
+    if config.getvalue("dist") != "loadfile":
+        return None
+    return SparkInOneWorker(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m slow` selects by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the cells of each matrix slow that are no representatives.
+    """Mark the cells of each matrix slow that are no representatives, and put files with Spark first.
 
-    With the environment variable SLOW_PART, "2/3", leave only that part of the slow tests: every third one, from the second on.
+    With the environment variable SLOW_PART, "2/3", leave only that part of the slow tests: the second of three.
     """
     matrices: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
@@ -84,12 +105,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for cell in cells:
             if cell not in always:
                 cell.add_marker(pytest.mark.slow)
-    part, _, parts = os.environ.get("SLOW_PART", "1/1").partition("/")
+    # Programs that tests start, some of which run tests, have nothing to do with the part.
+    part, _, parts = os.environ.pop("SLOW_PART", "1/1").partition("/")
     slow = [item for item in items if item.get_closest_marker("slow")]
-    left_out = {id(item) for number, item in enumerate(slow) if number % int(parts) != int(part) - 1}
+    chosen = set(part_of(slow, int(part), int(parts)))
+    left_out = [item for item in slow if item not in chosen]
     if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
-        items[:] = [item for item in items if id(item) not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in chosen or not item.get_closest_marker("slow")]
+    items[:] = by_spark(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+"""Whether this is `make test-full`, which also runs the cells of a matrix that the slow tests leave out."""
 
 
 def others_slow(cases: Iterable[Any], always: Collection[Any]) -> list[Any]:

@@ -24,6 +24,10 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize
 
 The usual cache of code, 48 MB, would be full after some hundred tests, and the JVM would drop code and compile it again.
 """
+CLASS_ARCHIVE = Path(sys.prefix) / "spark.jsa"
+"""Spark's classes as `tests.class_archive` has written them, if it has."""
+if CLASS_ARCHIVE.exists():
+    QUICK_JAVA += f" -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job or command raises in Python: an error that Spark has a class for, or one of the JVM as it is."""
 

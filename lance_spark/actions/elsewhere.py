@@ -29,14 +29,6 @@ ACTIONS = (
         wap_id="string",
     ),
     _without_meaning(
-        "add_files",
-        "files of another format are not a part of a lance table; write INSERT INTO t SELECT * FROM parquet.`/path`, which copies the rows",
-        source_table="string",
-        partition_filter=_MAP,
-        check_duplicate_files="boolean",
-        parallelism="bigint",
-    ),
-    _without_meaning(
         "snapshot",
         "write CREATE TABLE copy SHALLOW CLONE t for a lance table, or LanceTable.convert(spark, source, path) for another one",
         source_table="string",

@@ -197,6 +197,23 @@ _EXPIRED: Sequence[str] = (
 )
 _MOVED = {"previous_snapshot_id": "bigint", "current_snapshot_id": "bigint"}
 _NO_EFFECT, _LEFT_OUT = "has no effect", "must be left out"
+ADD_FILES = Action(
+    "add_files",
+    "load the files of a folder that the table does not have yet, each once, as COPY INTO does",
+    {"num_affected_rows": "bigint", "num_inserted_rows": "bigint"},
+    _only_called,
+    (
+        Parameter(
+            "source_table", "string", "the format and the folder, parquet.`/path`; their rows are written as files of Lance", REQUIRED
+        ),
+        Parameter("partition_filter", "map<string,string>", "the names and values of the partition folders to load, in their order"),
+        Parameter("check_duplicate_files", "boolean", "false: files are loaded again that the table has"),
+        Parameter("parallelism", "bigint", "has no effect"),
+    ),
+    command=None,
+    effect="rows",
+    see="Does `COPY INTO`.",
+)
 CHANGELOG_VIEW = Action(
     "create_changelog_view",
     "make a temporary view of what versions have changed, as in Iceberg",
@@ -330,6 +347,7 @@ ACTIONS = (
         see="Times are milliseconds since 1970. See [history](time-travel.md).",
     ),
     CHANGELOG_VIEW,
+    ADD_FILES,
     Action(
         "rewrite_manifests",
         "do nothing: a version has one manifest, which each commit writes as a whole",

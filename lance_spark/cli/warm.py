@@ -65,12 +65,12 @@ def _warm(arguments: argparse.Namespace) -> int:
 def _compile() -> tuple[list[Compiled], Path | None]:
     """Do what users do. Returns the kernels that it called, and the folder that keeps the new ones."""
     from lance_spark.cli.warm_work import work
-    from lance_spark.kernels.warmed import asked, keep_list
+    from lance_spark.kernels.warmed import asked, keep
 
     with tempfile.TemporaryDirectory() as folder:
         work(folder)
     compiled = asked()
-    return compiled, keep_list(compiled)
+    return compiled, keep(compiled)
 
 
 def _warm_planner() -> str:

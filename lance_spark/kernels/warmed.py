@@ -57,11 +57,19 @@ def asked() -> list[Compiled]:
     return sorted(Compiled(name, types) for name, types in store.asked if name.startswith("lance_spark."))
 
 
-def keep_list(compiled: Sequence[Compiled]) -> Path | None:
-    """Write the list beside the code, and return its folder; None if no folder can be written to. Raises OSError."""
+def keep(compiled: Sequence[Compiled]) -> Path | None:
+    """Write the list and the code into one folder, and return it; None if no folder can be written to. Raises OSError.
+
+    Code that was found elsewhere is copied: the cache of the user who makes an image is not for the user who runs it.
+    """
     folder = code_folders.writable(code_folders.kernel_folders())
-    if folder is not None:
-        code_folders.write(folder, _LIST, _encoded(compiled))
+    if folder is None:
+        return None
+    for one in compiled:
+        file = one.file()
+        if file is not None and file.parent not in (folder, code_folders.SHIPPED):
+            code_folders.write(folder, file.name, _content(file))
+    code_folders.write(folder, _LIST, _encoded(compiled))
     return folder
 
 
@@ -90,10 +98,14 @@ def pack(compiled: Sequence[Compiled], archive: str) -> None:
     files = sorted({file for one in compiled if (file := one.file()) is not None})
     with tarfile.open(archive, "w:gz") as packed:
         for file in files:
-            content = code_folders.read(file.parent, file.name)
-            assert content is not None, "it was read a moment ago"
-            _add(packed, file.name, content)
+            _add(packed, file.name, _content(file))
         _add(packed, _LIST, _encoded(compiled))
+
+
+def _content(file: Path) -> bytes:
+    content = code_folders.read(file.parent, file.name)
+    assert content is not None, "it was read a moment ago"
+    return content
 
 
 def _add(packed: tarfile.TarFile, name: str, content: bytes) -> None:

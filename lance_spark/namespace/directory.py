@@ -24,6 +24,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
     logged,
     on_refusal,
 )
@@ -38,13 +39,24 @@ from lance_spark.namespace.manifest_rows import (
     object_id,
     to_metadata,
 )
-from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
+from lance_spark.namespace.manifest_table import (
+    NAMESPACE,
+    TABLE,
+    WRITER_FLAGS,
+    ManifestTable,
+    change,
+    change_metadata,
+    check_flags,
+    open_manifest,
+)
 from lance_spark.namespace.protocol import Id, Namespace, NamespaceTransaction, TableDescription, lost_files, names_of, shown
 from lance_spark.namespace.transaction_records import is_quiet, is_record
+from lance_spark.namespace.views import is_view, key_of, views_below, views_in
 from lance_spark.storage.location import locate
 from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.clones import dropping, moving
+from lance_spark.table.versions.snapshot import list_versions
 
 _CHOSEN = re.compile(r"[0-9a-f]{8}_[^/]+")
 """The folder of a table that is not listed. The id at its end is the first one of a table that was renamed."""
@@ -80,7 +92,11 @@ class DirectoryNamespace(Namespace):
         names = names_of(id)
         table = self._with_namespace(names)
         row = find(table, names) if names else None
-        return described(table, row) if row else {key: value for key, value in table.metadata.items() if not is_record(key)}
+        return (
+            described(table, row)
+            if row
+            else {key: value for key, value in table.metadata.items() if not is_record(key) and not is_view(key)}
+        )
 
     def create_namespace(self, id: Id, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace in one that exists. Raises NamespaceNotFoundError for the parent, and NamespaceAlreadyExistsError."""
@@ -92,7 +108,7 @@ class DirectoryNamespace(Namespace):
 
         def edit(table: ManifestTable) -> pa.Table:
             _check_namespace(table, names[:-1])
-            if find(table, names):
+            if find(table, names) or key_of(names) in table.metadata:
                 raise NamespaceAlreadyExistsError(f"there is a namespace or table {shown(names)} already")
             return table.with_rows([row])
 
@@ -107,6 +123,8 @@ class DirectoryNamespace(Namespace):
             _check_namespace(table, names)
             if inside := below(table, names).num_rows:
                 raise NamespaceNotEmptyError(f"the namespace {shown(names)} is not empty: {inside} namespaces and tables are in it")
+            if views := views_below(table, names):
+                raise NamespaceNotEmptyError(f"the namespace {shown(names)} is not empty: {len(views)} views are in it")
             return table.without([object_id(names)])
 
         change(self.root, edit)
@@ -280,6 +298,97 @@ class DirectoryNamespace(Namespace):
         if self.has_manifest:
             self._rename_row(old, new, there)
 
+    def undrop_table(self, id: Id) -> None:
+        """Give a table that was dropped its id again, if its files are there: the last version of `__manifest` with it says where.
+
+        Raises TableNotFoundError if there was no such table or its files are gone, and TableAlreadyExistsError.
+        """
+        names = names_of(id, least=1)
+        if self.table_exists(names) or self.view(names) is not None:
+            raise TableAlreadyExistsError(f"there is a table or view {shown(names)}")
+        folder = self._last_folder(names)
+        if folder is None:
+            raise TableNotFoundError(f"{self.root.uri}: no version of __manifest that is kept has a table {shown(names)}")
+        if state_of(self.root, folder) not in (State.TABLE, State.DEREGISTERED):
+            raise TableNotFoundError(f"the files of the table {shown(names)} at {shown_uri(self._uri(folder))} are gone")
+        self.register_table(names, folder)
+
+    def _last_folder(self, names: tuple[str, ...]) -> str | None:
+        """The folder of a table in the last version of `__manifest` that has it; None if none has."""
+        if self._is_folder(names) and state_of(self.root, folder_of(names[0])) is State.DEREGISTERED:
+            return folder_of(names[0])
+        latest = open_manifest(self.root) if self.has_manifest else ManifestTable(self.root)
+        numbers = list_versions(latest.store) if latest.snapshot else ()
+        for number in sorted(numbers, reverse=True):
+            try:
+                row = find(open_manifest(self.root, version=number), names)
+            except VersionNotFoundError:  # removed by a cleanup meanwhile
+                return None
+            if row is not None and row["object_type"] == TABLE:
+                return location_of(row)
+        return None
+
+    def list_views(self, id: Id = ()) -> list[str]:
+        """The names of the views directly in the namespace `id`, sorted. Raises NamespaceNotFoundError."""
+        names = names_of(id)
+        return views_in(self._with_namespace(names), names)
+
+    def view(self, id: Id) -> str | None:
+        """The definition of a view; None if there is none."""
+        names = names_of(id, least=1)
+        return open_manifest(self.root).metadata.get(key_of(names)) if self.has_manifest else None
+
+    def put_view(self, id: Id, definition: str, *, replace: bool = False) -> bool:
+        """Create a view, or replace it; False if there is one already, which stays.
+
+        Raises NamespaceNotFoundError, and TableAlreadyExistsError for the id of a table.
+        """
+        names = names_of(id, least=1)
+        if not self.has_manifest:
+            self._refuse_views()
+
+        def edit(table: ManifestTable) -> Mapping[str, str | None] | None:
+            if key_of(names) in table.metadata and not replace:
+                return None
+            self._check_no_table(table, names)
+            return {key_of(names): definition}
+
+        return change_metadata(self.root, edit).applied
+
+    def drop_view(self, id: Id) -> None:
+        """Remove a view. Raises TableNotFoundError."""
+        names = names_of(id, least=1)
+        if self.view(names) is None:
+            raise _no_view(names)
+
+        def edit(table: ManifestTable) -> Mapping[str, str | None]:
+            if key_of(names) not in table.metadata:
+                raise _no_view(names)
+            return {key_of(names): None}
+
+        change_metadata(self.root, edit)
+
+    def rename_view(self, id: Id, to: Id) -> None:
+        """Give a view another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""
+        old, new = names_of(id, least=1), names_of(to, least=1)
+        if self.view(old) is None:
+            raise _no_view(old)
+
+        def edit(table: ManifestTable) -> Mapping[str, str | None]:
+            if key_of(old) not in table.metadata:
+                raise _no_view(old)
+            self._check_no_table(table, new)
+            _check_no_view(table, new)
+            return {key_of(old): None, key_of(new): table.metadata[key_of(old)]}
+
+        change_metadata(self.root, edit)
+
+    def _check_no_table(self, table: ManifestTable, names: tuple[str, ...]) -> None:
+        """Raise the error of a view that cannot have this id."""
+        _check_namespace(table, names[:-1])
+        if find(table, names) is not None or self._by_folder(names) is not None:
+            raise TableAlreadyExistsError(f"{table.root.uri}: there is a table or namespace {shown(names)} already")
+
     def _rename_row(self, old: tuple[str, ...], new: tuple[str, ...], folder: str) -> None:
         def edit(table: ManifestTable) -> pa.Table:
             self._check_new(table, new)
@@ -365,6 +474,7 @@ class DirectoryNamespace(Namespace):
     def _check_new(self, table: ManifestTable, names: tuple[str, ...]) -> None:
         """Raise an error if a table with this id cannot be added. Of a row that `_is_listed`, the state of the folder decides this."""
         _check_namespace(table, names[:-1])
+        _check_no_view(table, names)
         row = find(table, names)
         if row and not self._is_listed(names, row):
             raise TableAlreadyExistsError(f"{table.root.uri}: there is a table or namespace {shown(names)} already")
@@ -403,6 +513,15 @@ def _check_namespace(table: ManifestTable, names: tuple[str, ...]) -> None:
     row = find(table, names) if names else None
     if names and (row is None or row["object_type"] != NAMESPACE):
         raise NamespaceNotFoundError(f"{table.root.uri}: there is no namespace {shown(names)}")
+
+
+def _check_no_view(table: ManifestTable, names: tuple[str, ...]) -> None:
+    if key_of(names) in table.metadata:
+        raise TableAlreadyExistsError(f"{table.root.uri}: there is a view {shown(names)} already; DROP VIEW removes it")
+
+
+def _no_view(names: tuple[str, ...]) -> TableNotFoundError:
+    return TableNotFoundError(f"there is no view {shown(names)}")
 
 
 def _check_not_shared(table: ManifestTable, folder: str) -> None:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from lance_spark.errors import (
     InvalidOptionError,
@@ -101,6 +101,44 @@ class Namespace(ABC):
     @abstractmethod
     def rename_table(self, id: Id, to: Id) -> None:
         """Give a table another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""
+
+    def undrop_table(self, id: Id) -> None:
+        """Give a table that was dropped its id again, if its files are there. Raises TableNotFoundError, and TableAlreadyExistsError.
+
+        Raises UnsupportedFeatureError: only a directory namespace remembers where its tables were.
+        """
+        raise UnsupportedFeatureError(
+            f"{self}: the namespace does not say where the files of a dropped table are; write CREATE TABLE t USING lance LOCATION '/path'"
+        )
+
+    def list_views(self, id: Id = ()) -> list[str]:
+        """The names of the views directly in the namespace `id`, sorted."""
+        return []
+
+    def view(self, id: Id) -> str | None:
+        """The definition of a view; None if there is none."""
+        return None
+
+    def put_view(self, id: Id, definition: str, *, replace: bool = False) -> bool:
+        """Create a view, or replace it; False if there is one already, which stays. Its definition is text that the caller understands.
+
+        Raises TableAlreadyExistsError for the id of a table, and UnsupportedFeatureError: only a directory namespace has views.
+        """
+        self._refuse_views()
+
+    def drop_view(self, id: Id) -> None:
+        """Remove a view. Raises TableNotFoundError."""
+        self._refuse_views()
+
+    def rename_view(self, id: Id, to: Id) -> None:
+        """Give a view another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""
+        self._refuse_views()
+
+    def _refuse_views(self) -> NoReturn:
+        raise UnsupportedFeatureError(
+            f"{self}: only a namespace that is a directory with a __manifest has views; with Spark, write CREATE VIEW "
+            "spark_catalog.default.v AS SELECT .., or CREATE TEMPORARY VIEW"
+        )
 
     def owns_location(self, id: Id, location: str) -> bool:
         """False if the URI `location` of a table is known to be one that `register_table` was given, not one that the namespace chose."""

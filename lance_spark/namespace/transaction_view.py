@@ -122,5 +122,29 @@ class TransactionNamespace(NamespaceTransaction):
         """Refused."""
         self._refuse("renames no tables")
 
+    def undrop_table(self, id: Id) -> None:
+        """Refused."""
+        self._refuse("creates no tables")
+
+    def list_views(self, id: Id = ()) -> list[str]:
+        """As outside."""
+        return self.outside.list_views(id)
+
+    def view(self, id: Id) -> str | None:
+        """As outside; the tables that it names are those of the transaction."""
+        return self.outside.view(id)
+
+    def put_view(self, id: Id, definition: str, *, replace: bool = False) -> bool:
+        """Refused."""
+        self._refuse("creates no views")
+
+    def drop_view(self, id: Id) -> None:
+        """Refused."""
+        self._refuse("drops no views")
+
+    def rename_view(self, id: Id, to: Id) -> None:
+        """Refused."""
+        self._refuse("renames no views")
+
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedFeatureError(f"a transaction {what}: do this before it begins, or after its COMMIT")

@@ -22,9 +22,9 @@ import pytest
 
 import lance_spark
 from lance_spark.cli.main import main
-from lance_spark.kernels import bits
+from lance_spark.kernels import bits, code_folders
 from lance_spark.kernels.kernel import Kernel, kernel
-from lance_spark.kernels.warmed import Compiled, asked, keep_list, listed, pack
+from lance_spark.kernels.warmed import Compiled, asked, keep, listed, pack
 from tests.kernels.test_store import ANOTHER_USER, as_another_user
 from tests.test_wheel import installed, plain_environment
 
@@ -53,14 +53,14 @@ def test_check_lists_what_would_still_be_compiled(kept: Path, capsys: pytest.Cap
     ones = compile_ones()
     missing = Compiled("lance_spark.kernels.bits._ones", "array(uint8, 9d, C)")
     removed = Compiled("lance_spark.kernels.none.before", "int64")
-    keep_list([ones, missing])
+    keep([ones, missing])
     assert main(["warm", "--check"]) == 1
     assert capsys.readouterr().out == f"would be compiled: {missing}\n1 of 2 kernels are compiled\n"
     assert main(["warm", "--check", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"warmed": True, "missing": [str(missing)]}
-    keep_list([ones])
+    keep([ones])
     assert main(["warm", "--check"]) == 0
-    keep_list([ones, removed])
+    keep([ones, removed])
     assert main(["warm", "--check"]) == 1
 
 
@@ -85,6 +85,22 @@ def test_an_archive_serves_where_it_is_unpacked(kept: Path, tmp_path: Path, monk
     assert listed() == [ones]
 
 
+def test_warm_leaves_beside_the_package_what_it_finds_in_the_cache_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user who runs an image has another cache than root, who made it."""
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of root"))
+    monkeypatch.setattr(code_folders, "PACKAGED", tmp_path / "file" / "no folder")
+    ones = compile_ones()
+    assert keep([ones]) == tmp_path / "of root" / "lance-spark"
+    monkeypatch.setattr(code_folders, "PACKAGED", tmp_path / "compiled")
+    assert keep([ones]) == tmp_path / "compiled"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of another"))
+    file = ones.file()
+    assert file is not None
+    assert file.parent == tmp_path / "compiled"
+
+
 def test_check_and_out_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["warm", "--check", "--out", "kernels.tar.gz"])
@@ -95,7 +111,6 @@ def test_check_and_out_exclude_each_other(capsys: pytest.CaptureFixture[str]) ->
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of processes that find what `warm` has compiled, and may compile nothing."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("warmed"))}
-    environment.pop("SLOW_PART", None)  # the tests that it runs are given, not a part of all
     done = subprocess.run(
         [sys.executable, "-m", "lance_spark", "warm"],
         env=environment,
@@ -254,9 +269,9 @@ def wheel(warmed: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.mark.slow
 @as_another_user
-@pytest.mark.parametrize("place", ["installed", "in the archive"])
-def test_with_the_kernels_of_the_wheel_nothing_is_compiled(wheel: Path, place: str, tmp_path: Path) -> None:
-    """A user who can write neither to the package nor to a home."""
+@pytest.mark.parametrize("place", ["installed", "in the archive", "installed and warmed"])
+def test_with_the_kernels_of_the_wheel_nothing_is_compiled(wheel: Path, warmed: dict[str, str], place: str, tmp_path: Path) -> None:
+    """A user who can write neither to the package nor to a home; the wheel's kernels, or those that root has in a cache at `warm`."""
     tables = tmp_path / "tables"
     tables.mkdir()
     os.chown(tables, 65534, 65534)
@@ -267,19 +282,24 @@ def test_with_the_kernels_of_the_wheel_nothing_is_compiled(wheel: Path, place: s
         "LANCE_SPARK_COMPILE": "never",
     }
     environment = {**plain_environment(), **nothing}
-    if place == "installed":
+    if place != "in the archive":
         home = installed(tmp_path / "venv", sys.executable, str(wheel), f"numba=={numba.__version__}")
         python = str(home / "bin" / "python")
     else:
         environment["PYTHONPATH"] = str(wheel)  # as --py-files does
         python = sys.executable
+    if place == "installed and warmed":
+        (kernels,) = home.glob("lib/python*/site-packages/lance_spark/kernels")
+        shutil.rmtree(kernels / "ready")
+        of_root = plain_environment() | {"XDG_CACHE_HOME": warmed["NUMBA_CACHE_DIR"]}
+        subprocess.run([python, "-m", "lance_spark", "warm"], env=of_root, check=True)
     program = [*ANOTHER_USER, python, "-c", USES, str(tables)]
     done = subprocess.run(program, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     *answers, compiled, file = done.stdout.splitlines()
     assert answers == ["[7, 1007, 2007]", "[1234]", "[5]"]
     assert compiled == "0 compiled"
-    assert file.startswith(str(wheel if place != "installed" else tmp_path / "venv"))
+    assert file.startswith(str(wheel if place == "in the archive" else tmp_path / "venv"))
     check = [*ANOTHER_USER, python, "-m", "lance_spark", "warm", "--check"]
     subprocess.run(check, env=environment, cwd=tmp_path, check=True)
     if place == "installed":

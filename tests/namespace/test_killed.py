@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
@@ -16,11 +13,11 @@ from lance.namespace import DirectoryNamespace, ListTablesRequest
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
-from tests.sample import TURNS, by_turns
+from tests import programs
+from tests.sample import FULL, TURNS, by_turns
 from tests.table.crash import OF_NAMESPACES
 
 ROWS = pa.table({"a": [1, 2, 3]})
-FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 IDS = (["t"], ["new"], ["ns", "t"], ["ns", "new"], ["other"])
 
 
@@ -39,10 +36,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def killed(name: str, template: str, tmp_path: Path, turn: int) -> list[str]:
     """The namespaces that killed processes left, and finally that of the process that survived."""
-    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path), str(TURNS), str(turn + 1)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
-    assert done.returncode == 0, done.stderr
-    number = int(done.stdout)
+    number = int(programs.run("tests.table.crash", name, template, str(tmp_path), str(TURNS), str(turn + 1)))
     assert turn + 1 + TURNS * number > 5
     return [str(tmp_path / str(turn + 1 + TURNS * n)) for n in range(number + 1)]
 

@@ -24,6 +24,7 @@ from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.namespace.transaction_records import ABANDONED_S
 from lance_spark.storage.store import Store
+from tests import programs
 from tests.sample import by_turns
 from tests.table.crash import moved
 
@@ -597,10 +598,7 @@ def test_readers_see_all_of_a_transaction_or_nothing_while_others_commit(tmp_pat
 def test_a_killed_transaction_is_made_or_not_and_pylance_goes_on_meanwhile(turn: int, tmp_path: Path) -> None:
     template = str(tmp_path / "template")
     lake_at(template, credit=["credit"])
-    command = [sys.executable, "-m", "tests.table.crash", "transaction", template, str(tmp_path), "27", str(turn + 1)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
-    assert done.returncode == 0, done.stderr
-    number = int(done.stdout)
+    number = int(programs.run("tests.table.crash", "transaction", template, str(tmp_path), "27", str(turn + 1)))
     assert 27 * number > 100
     seen = set()
     for n in range(number + 1):

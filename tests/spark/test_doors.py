@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import lance_spark
 from lance_spark.errors import LanceError
 from tests.doors import CATALOG, DOORS, Door, Place
 from tests.rules import ACCEPTED, REFUSED, Rule, applies, make, rows_at, rows_of, written_row
+from tests.sample import FULL
 from tests.spark_session import SPARK_ERRORS
 
 pytestmark = pytest.mark.xdist_group("doors")
@@ -60,24 +62,49 @@ FIRST = {name: door for door in reversed(DOORS) if door.spark for name in door.p
 """The first door that stands for each public method and for each writer."""
 
 
-def cells(cases: tuple[Rule, ...], plain: Collection[str]) -> list[Any]:
-    """Each door with each case. Only `plain` cases at the first doors are quick enough for each run."""
+def cells(cases: Callable[[int, Door], Iterable[Rule]], plain: Collection[str]) -> list[Any]:
+    """Each door with its cases. Only `plain` cases at the first doors are quick enough for each run."""
     found = []
-    for door in DOORS:
-        for case in cases:
-            if door.spark and applies(door, case):
-                is_plain = case.name in plain and door in FIRST.values()
-                marks = () if is_plain else pytest.mark.slow
-                found.append(pytest.param(door, case, id=f"{door}-{case.rule}: {case}", marks=marks))
+    for number, door in enumerate(DOORS):
+        if not door.spark:
+            continue
+        for case in cases(number, door):
+            is_plain = case.name in plain and door in FIRST.values()
+            marks = () if is_plain else pytest.mark.slow
+            found.append(pytest.param(door, case, id=f"{door}-{case.rule}: {case}", marks=marks))
     return found
 
 
-@pytest.mark.parametrize(("door", "case"), cells(ACCEPTED, [case.name for case in ACCEPTED]))
+def accepted(number: int, door: Door) -> list[Rule]:
+    """All cases that a door accepts, which are one write."""
+    return [case for case in ACCEPTED if applies(door, case)]
+
+
+OFTEN = "a row that fails it by another column"
+"""The refused case that runs at the first doors in each run."""
+
+
+def refused(number: int, door: Door) -> list[Rule]:
+    """One refused case of each rule, by turns of the doors, so that each case comes at many of them; in the full profile all cases.
+
+    A rule is the same code for its cases, and each case runs at each way to write without Spark, in tests/table/write/test_rules.py.
+    """
+    cases = [case for case in REFUSED if applies(door, case)]
+    if FULL:
+        return cases
+    of_rule: defaultdict[str, list[Rule]] = defaultdict(list)
+    for case in cases:
+        of_rule[case.rule].append(case)
+    by_turn = [same[number % len(same)] for same in of_rule.values()]
+    return [case for case in cases if case in by_turn or case.name == OFTEN]
+
+
+@pytest.mark.parametrize(("door", "case"), cells(accepted, [case.name for case in ACCEPTED]))
 def test_a_row_gets_what_the_rule_says(door: Door, case: Rule, spark: SparkSession, lake: Path) -> None:
     assert written(door, spark, lake)[case.column.name] == case.expected
 
 
-@pytest.mark.parametrize(("door", "case"), cells(REFUSED, ["a row that fails it by another column"]))
+@pytest.mark.parametrize(("door", "case"), cells(refused, [OFTEN]))
 def test_a_row_that_breaks_a_rule_is_refused(door: Door, case: Rule, spark: SparkSession, lake: Path) -> None:
     where = place(spark, lake)
     make(where, [case], door)

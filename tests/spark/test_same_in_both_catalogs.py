@@ -231,7 +231,6 @@ if SPARK_VERSION >= (4, 2):
 SCRIPTS = {"declared": DECLARED, "changes": CHANGES, "writers": WRITERS}
 
 DIFFERENT: dict[tuple[str, str], str] = {
-    ("changes", "files"): "a name has one database and one table",
     ("changes", "branch by name"): "a name has one database and one table",
     ("declared", "constraint in create"): "Spark's catalog takes no constraints",
     ("declared", "version before rows"): "CREATE TABLE makes no version",
@@ -327,11 +326,11 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     return of
 
 
-SLOW = {"changes": pytest.mark.slow, "writers": pytest.mark.slow}
-"""Scripts whose session doors have quicker tests of their own, in test_session_tables.py and test_session_doors.py."""
-STEPS = [pytest.param(script, step, marks=SLOW.get(script, ())) for script, steps in SCRIPTS.items() for step in steps]
+STEPS = [(script, step) for script, steps in SCRIPTS.items() for step in steps]
 
 
+# Slow: the doors of the session catalog have quicker tests, in test_session_tables.py, test_session_doors.py, test_declared_in_session.py.
+@pytest.mark.slow
 @pytest.mark.parametrize(("script", "step"), STEPS)
 def test_a_step_has_the_same_outcome(outcomes: Callable[[str, str], dict[str, Outcome]], script: str, step: str) -> None:
     session, sql = outcomes(script, "session")[step], outcomes(script, "sql")[step]

@@ -1,4 +1,4 @@
-"""A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER [STEP [FIRST]]`.
+"""A writer that is killed at every storage call: a program (`tests.programs`) with the arguments CHANGE TEMPLATE FOLDER [STEP [FIRST]].
 
 For every number n from FIRST (1) on, or every STEP-th, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself
 before its n-th call that has to do with files of that folder; until one lives long enough to end. Prints how many were killed. If FOLDER is
@@ -7,6 +7,7 @@ a place on S3, the calls are requests, and the environment has the address and t
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -226,26 +227,23 @@ def copy(template: str, uri: str) -> None:
             client.put_object(Bucket=bucket, Key=f"{key}/{file.relative_to(template)}", Body=file.read_bytes())
 
 
-def main() -> None:
-    """See the module's docstring."""
-    name, template, folder, *given = sys.argv[1:]
-    step = int(given[0]) if given else 1
-    first = int(given[1]) if len(given) > 1 else 1
-    cleanup.PAUSE_S = 0  # nobody else is there
-    # What takes long the first time in a process is done once, here, for all that are forked.
+@functools.cache
+def warm() -> None:
+    """Do what takes long the first time in a process once, for all that are forked."""
     Dataset.write("memory://crash/warm", NEW).delete("a = 10").scan().to_table()
+
+
+def main(name: str, template: str, folder: str, step: str = "1", first: str = "1") -> None:
+    """See the module's docstring."""
+    cleanup.PAUSE_S = 0  # nobody else is there
     if "vector" in name:
         rows = pa.table({"vec": pa.array(np.zeros((16, 2), np.float32).tolist(), pa.list_(pa.float32(), 2))})
         Dataset.write("memory://crash/vectors", rows).create_index("vec", "IVF_PQ", num_partitions=1, num_bits=4, num_sub_vectors=2)
-    number = first
+    number = int(first)
     while True:
         uri = f"{folder}/{number}"
         copy(template, uri)
         if not killed_at(number, uri, {**CHANGES, **OF_NAMESPACES, **TRANSACTIONS}[name]):
             break
-        number += step
-    print((number - first) // step)
-
-
-if __name__ == "__main__":
-    main()
+        number += int(step)
+    print((number - int(first)) // int(step))

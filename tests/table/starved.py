@@ -1,4 +1,4 @@
-"""A writer that has too little of something: `python -m tests.table.starved NEED CHANGE TEMPLATE FOLDER FIRST`.
+"""A writer that has too little of something: a program (`tests.programs`) with the arguments NEED CHANGE TEMPLATE FOLDER FIRST.
 
 The table TEMPLATE is copied to FOLDER/i for the i-th amount n: FIRST and every sixth number (TURNS) after it. A process changes it that
 has no more than that: NEED is "disk" (n pages of 4 KiB are free on the disk) or "descriptors" (n files may be opened beside those that are
@@ -13,13 +13,13 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import traceback
 from pathlib import Path
 
 from lance_spark.errors import LanceError
 from tests.sample import TURNS
+from tests.table import crash
 from tests.table.crash import CHANGES
 
 _PAGE = 4096
@@ -76,9 +76,13 @@ def on_disk(name: str, template: str, folder: Path, free: int | None) -> str:
     return told
 
 
-def main() -> None:
+def warm() -> None:
+    """Do what takes long the first time in a process once, for all that are forked."""
+    crash.warm()
+
+
+def main(need: str, name: str, template: str, folder: str, first: str) -> None:
     """See the module's docstring."""
-    need, name, template, folder, first = sys.argv[1:]
     # What takes long the first time in a process, or opens files of modules, is done once, here, for all that are forked.
     shutil.copytree(template, f"{folder}/warm")
     CHANGES[name](f"{folder}/warm")
@@ -93,7 +97,3 @@ def main() -> None:
         if need == "read-only":
             break
     print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -17,12 +14,12 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError, TableNotFoundError
 from lance_spark.storage.store import Store
-from tests.sample import TURNS, by_turns, others_slow
+from tests import programs
+from tests.sample import FULL, TURNS, by_turns, others_slow
 from tests.table.crash import CHANGES, NEW
 
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
 Rows = list[tuple[object, ...]]
-FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 ON_S3_TOO = ("overwrite", "delete", "restore", "compact", "create_index", "cleanup")
 LEAST_CALLS = {"create_tag": 5, "update_config": 8}
 """Fewer calls than these would mean that they are not counted."""
@@ -81,10 +78,7 @@ def goes_on(uri: str) -> None:
 
 def crashed(name: str, template: str, folder: Path | str, step: int = 1, first: int = 1) -> list[str]:
     """The tables that killed writers left, and finally the table of the writer that survived."""
-    command = [sys.executable, "-m", "tests.table.crash", name, template, str(folder), str(step), str(first)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
-    assert done.returncode == 0, done.stderr
-    killed = int(done.stdout)
+    killed = int(programs.run("tests.table.crash", name, template, str(folder), str(step), str(first)))
     assert first + step * killed > LEAST_CALLS.get(name, 10)
     return [f"{folder}/{first + step * number}" for number in range(killed + 1)]
 
@@ -121,7 +115,8 @@ def s3_folder(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("name", "turn"),
     [
-        *by_turns(["append"]),
+        ("append", 0),
+        *others_slow([("append", turn) for turn in range(1, TURNS) if FULL], []),
         *others_slow([(name, turn) for name in ("merge", *(ON_S3_TOO if FULL else ())) for turn in range(TURNS)], []),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import lance
@@ -13,11 +12,12 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
-from tests.sample import by_turns, others_slow
+from tests import programs
+from tests.sample import FULL, by_turns, others_slow
 from tests.table.crash import CHANGES, NEW
-from tests.table.test_crash import FULL, OLD, goes_on, made, state, table_at
+from tests.table.test_crash import OLD, goes_on, made, state, table_at
 
-NAMESPACE = ["unshare", "--map-root-user", "--mount"]
+NAMESPACE = ("unshare", "--map-root-user", "--mount")
 """A program with mounts of its own, which also a user who is not root may make where the system allows it."""
 CREATIONS = ("create", "shallow_clone", "deep_clone")
 ELSEWHERE = ("create_vector_index", "create_vector_index_meanwhile", "put_into_log")
@@ -52,11 +52,8 @@ def template(name: str, tmp_path: Path) -> str:
 
 def outcomes(need: str, name: str, template: str, folder: Path, first: int = 0) -> list[str]:
     """What a writer reports with every sixth amount, from `first` on; with more than the last one it succeeds."""
-    command = [sys.executable, "-m", "tests.table.starved", need, name, template, str(folder), str(first)]
-    mounts = [] if need == "descriptors" else NAMESPACE
-    done = subprocess.run([*mounts, *command], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
-    assert done.returncode == 0, done.stderr
-    told: list[str] = json.loads(done.stdout)
+    mounts = () if need == "descriptors" else NAMESPACE
+    told: list[str] = json.loads(programs.run("tests.table.starved", need, name, template, str(folder), str(first), under=mounts))
     assert [one for one in told if not one.startswith(("done", "StorageError: "))] == []
     return told
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError
+from tests.sample import by_turns
 from tests.spark_session import SPARK_ERRORS
 
 
@@ -40,9 +41,10 @@ def test_files_become_a_table_that_is_clustered_by_their_partitions(spark: Spark
         LanceTable.convert(spark, f"parquet.`{old}`", uri)
 
 
-def test_an_interrupted_conversion_goes_on(spark: SparkSession, old: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("turn", by_turns([()], turns=3))
+def test_an_interrupted_conversion_goes_on(turn: int, spark: SparkSession, old: str, tmp_path: Path) -> None:
     """Spark takes the schema of one file, and which one depends on the file system: each file is damaged once."""
-    for number, damaged in enumerate(sorted(Path(old).rglob("*.parquet"))):
+    for number, damaged in enumerate(sorted(Path(old).rglob("*.parquet"))[turn::3]):
         uri = str(tmp_path / f"new {number}.lance")
         whole = damaged.read_bytes()
         damaged.write_bytes(whole[:-200])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lance_spark.actions.action import Action, Job, Parameter, noted
 from lance_spark.actions.all import ACTIONS
 from lance_spark.actions.compact import COMPACT, WHERE
-from lance_spark.actions.iceberg import CHANGELOG_VIEW
+from lance_spark.actions.iceberg import ADD_FILES, CHANGELOG_VIEW
 from lance_spark.errors import InvalidOptionError, LanceError, TableAlreadyExistsError, UnsupportedFeatureError
+from lance_spark.spark.catalog import copy_into
 from lance_spark.spark.catalog.changelog_view import changelog_view
 from lance_spark.spark.catalog.tables import Place, base_of, current_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
@@ -46,6 +47,7 @@ def describe(catalog: Catalog) -> dict[str, Any]:
             "parameters": [["table", "string", "the table, by its name or path"], *([p.name, p.type, p.help] for p in action.at("CALL"))],
             "required": 1 + sum(p.is_required for p in action.at("CALL")),
             "effect": action.effect,
+            "instead": action.instead,
         }
         for name, action in ACTIONS.items()
     }
@@ -61,12 +63,11 @@ def call(
 ) -> dict[str, Any]:
     """The `rows` of an operation, or the `version` that the next `tasks` of its job are based on.
 
-    With the rows may come a statement, `sql`, that is run in the session first. `place` has the parts of the table's name in SQL, `called`.
+    With the rows may come a statement, `sql`, that is run in the session first; without rows, those of the statement are the operation's.
+    `place` has the parts of the table's name in SQL, `called`, or its path alone, and the `catalog` of the procedure.
     After the tasks, the call comes again, with that version and the `results` of the tasks of each stage so far.
     """
     action = ACTIONS[name]
-    if action.instead:
-        raise UnsupportedFeatureError(f"{name}: {action.instead}")
     given = _given(action, arguments)
     current = current_at(catalog, place)
     if name == COMPACT.name and isinstance(current, OpenedNamespace):
@@ -75,6 +76,8 @@ def call(
     if name == CHANGELOG_VIEW.name:
         view = changelog_view(snapshot, place["called"], given)
         return {"rows": [[view.name]], "sql": view.statement(place["called"])}
+    if name == ADD_FILES.name:
+        return {"sql": copy_into.of_added_files(place, given)}
     if NEW_TABLE in given:
         return {"rows": _made(catalog, action, snapshot, given)}
     if not isinstance(action.work, Job):

@@ -7,6 +7,8 @@ committed, and the files that it has left are loaded again.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from lance_spark.table.commit.copied_files import copied, forget, is_committed, 
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 
+_LOG = logging.getLogger("lance_spark")
 _FORMATS = ("parquet", "csv", "json", "orc", "avro", "text")
 _OPTIONS = ("force", "mergeschema")
 
@@ -66,6 +69,32 @@ def parsed(rest: Tokens) -> dict[str, Any]:
     if wrong := sorted(key for key, value in given.items() if value not in ("true", "false")):
         raise InvalidOptionError(f"COPY_OPTIONS {wrong[0]!r} takes true or false, not {given[wrong[0]]!r}")
     return {**found, "table": rest.table, "force": given.get("force") == "true", "merges": given.get("mergeschema") == "true"}
+
+
+_SOURCE = re.compile(r"`?(\w+)`?\s*\.\s*`(.+)`")
+
+
+def of_added_files(place: Place, given: Mapping[str, Any]) -> str:
+    """The COPY INTO that `add_files` means, for the table that is `called` so: by the parts of its name, or by its path alone."""
+    found = _SOURCE.fullmatch(given["source_table"].strip())
+    if found is None:
+        raise UnsupportedFeatureError(
+            f"add_files: the source_table is a format and a folder, parquet.`/path`, not {given['source_table']!r}; of a table, write "
+            "INSERT INTO t SELECT * FROM it"
+        )
+    if "parallelism" in given:
+        _LOG.warning("the argument parallelism of add_files has no effect")
+    folders = "/".join(f"{key}={value}" for key, value in given.get("partition_filter", {}).items())
+    pattern = f" PATTERN = {_text(folders + '/*')}" if folders else ""
+    force = "" if given.get("check_duplicate_files", True) else " COPY_OPTIONS ('force' = 'true')"
+    called = place["called"]
+    names = called if len(called) > 1 else [place["catalog"], *called]
+    name = ".".join("`" + part.replace("`", "``") + "`" for part in names)
+    return f"COPY INTO {name} FROM {_text(found[2])} FILEFORMAT = {found[1]}{pattern}{force}"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def begin(catalog: Catalog, place: Place, copy: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def create_namespace(catalog: Catalog, id: Id, properties: Mapping[str, str]) ->
 
 
 def drop_namespace(catalog: Catalog, id: Id, cascade: bool) -> None:
-    """Drop a namespace. With `cascade`, first all that is in it: its tables, as DROP TABLE does, and its namespaces."""
+    """Drop a namespace. With `cascade`, first all that is in it: its tables, as DROP TABLE does, its views and its namespaces."""
     namespace = catalog.namespace
     if cascade:
         _drop_contents(namespace, tuple(id))
@@ -42,6 +42,8 @@ def drop_namespace(catalog: Catalog, id: Id, cascade: bool) -> None:
 def _drop_contents(namespace: Namespace, id: tuple[str, ...]) -> None:
     for name in namespace.list_tables(id):
         remove(namespace, (*id, name), purge=False)
+    for name in namespace.list_views(id):
+        namespace.drop_view((*id, name))
     for name in namespace.list_namespaces(id):
         _drop_contents(namespace, (*id, name))
         namespace.drop_namespace((*id, name))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_VIEWS = "a catalog of lance tables has no views; write CREATE VIEW spark_catalog.default.v AS SELECT .., or CREATE TEMPORARY VIEW"
 _FILES = "files of another format do not become a lance table where they are"
 REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("CREATE VIEW", "ALTER VIEW", "DROP VIEW"), "{name}: " + _VIEWS),
-    "SHOW VIEWS": f"{_VIEWS}; SHOW VIEWS IN spark_catalog.default lists them",
     "CREATE TABLE": f"CLONE {{name}}: {_FILES}; write CREATE TABLE t USING lance AS SELECT * FROM {{name}}",
     "UNDROP TABLE": (
         "UNDROP TABLE {name}: DROP TABLE deletes the files of a lance table at once, or leaves those of a table with a LOCATION; "

@@ -26,7 +26,7 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.spark.again import Asked
-from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions, views
+from lance_spark.spark.catalog import alter, calls, copy_into, materialized_views, namespaces, statements, tables, transactions, views
 from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.last_change import figures
@@ -42,6 +42,7 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "drop_namespace": namespaces.drop_namespace,
     "list_tables": namespaces.list_tables,
     "load": tables.load,
+    "load_about": tables.load_about,
     "exists": tables.exists,
     "is_named": tables.is_named,
     "details": tables.details,
@@ -57,13 +58,15 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "call": calls.call,
     "statement": statements.statement,
     "refusal": statements.refusal,
+    "statement_of_catalog": statements.statement_of_catalog,
+    "put_view": views.put,
     "figures": figures,
     "begin_copy": copy_into.begin,
     "end_copy": copy_into.end,
-    "view_query": views.view_query,
-    "view_plan": views.view_plan,
-    "view_end": views.view_end,
-    "view_list": views.view_list,
+    "view_query": materialized_views.view_query,
+    "view_plan": materialized_views.view_plan,
+    "view_end": materialized_views.view_end,
+    "view_list": materialized_views.view_list,
     "check": tables.check,
     "begin_transaction": transactions.begin,
     "commit_transaction": transactions.commit,

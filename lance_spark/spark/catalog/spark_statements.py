@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+import pyarrow as pa
+
+from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.spark.catalog.statement_tokens import Tokens
 
 
@@ -80,6 +82,32 @@ def _twice(query: str, alias: str, count: int) -> str:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+_BITS = {"TINYINT": 8, "BYTE": 8, "SMALLINT": 16, "SHORT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "LONG": 64}
+
+
+def retyped(rest: Tokens) -> SparkStatement:
+    """`ALTER COLUMN c TYPE t`, which is Spark's. Raises UnsupportedFeatureError for a smaller integer, of which Spark says less."""
+    sql, column = rest.statement, rest.path()
+    rest.need("TYPE")
+    type = rest.until()
+    bits = _BITS.get(type.upper())
+    if bits is not None and _is_longer(rest, column, bits):
+        raise UnsupportedFeatureError(
+            f"ALTER COLUMN {column} TYPE {type}: SQL makes types wider only; write "
+            f"LanceTable.forName(spark, '{rest.table}').alterColumn('{column}', type='{type.lower()}'), which checks that all values fit"
+        )
+    return SparkStatement(sql)
+
+
+def _is_longer(rest: Tokens, column: str, bits: int) -> bool:
+    """Whether a column has integers of more bits. False of a table of the session catalog that has no version yet."""
+    try:
+        old = rest.types().get(column.strip("`").lower())
+    except TableNotFoundError:
+        return False
+    return old is not None and pa.types.is_integer(old) and old.bit_width > bits
 
 
 def analyzed(rest: Tokens) -> SparkStatement:

@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from lance_spark.errors import InvalidOptionError
 
+NO_COLUMNS = pa.schema([])
 _WORD, _NAME, _TEXT, _SYMBOL = "word", "name", "text", "symbol"
 
 
@@ -26,12 +29,24 @@ class Token:
 class Tokens:
     """The part of a statement after the name of the table, read from left to right."""
 
-    def __init__(self, text: str, tokens: Sequence[Token], table: str = "", columns: Callable[[], list[str]] = list) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], table: str = "", schema: Callable[[], pa.Schema] = lambda: NO_COLUMNS) -> None:
         self._text, self._tokens, self._at = text, tokens, 0
-        self.columns = columns
-        """Returns the names of the columns of the table."""
+        self._schema = schema
         self.table = table
         """The name of the table, as it is in the statement."""
+
+    @property
+    def statement(self) -> str:
+        """The whole statement."""
+        return self._text
+
+    def columns(self) -> list[str]:
+        """The names of the columns of the table."""
+        return list(self._schema().names)
+
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of the columns of the table, by their names in small letters."""
+        return {f.name.lower(): f.type for f in self._schema()}
 
     @property
     def is_done(self) -> bool:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from lance_spark.actions.all import ACTIONS
 from lance_spark.display.words import nearest as did_you_mean
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.catalog import copy_into
+from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.spark.catalog import copy_into, views
 from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, LOCATION, NEW_TABLE, PROPERTIES
 from lance_spark.spark.catalog.partitions import show_partitions
 from lance_spark.spark.catalog.refused_statements import REFUSED
@@ -25,6 +27,7 @@ from lance_spark.spark.catalog.spark_statements import (
     columns_of_a_view,
     inserted,
     replaced_rows,
+    retyped,
     write_order,
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
@@ -68,7 +71,7 @@ def statement(
     `head` are the words before the name of the table, `tokens` those after it. `made` is the id of a table to be made from it, and `index`
     the name of an index that comes before the table. Raises InvalidOptionError for a statement that is wrong.
     """
-    rest = Tokens(text, [Token(*token) for token in tokens], name, lambda: _columns(catalog, place))
+    rest = Tokens(text, [Token(*token) for token in tokens], name, lambda: _schema(catalog, place))
     if _kind(head) == "SHOW PARTITIONS":
         shown = show_partitions(catalog, place)
         rest.end()
@@ -94,8 +97,35 @@ def statement(
     return {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
 
 
-def _columns(catalog: Catalog, place: Mapping[str, Any]) -> list[str]:
-    return [f.name for f in current_at(catalog, place).shape.manifest.schema.fields]
+def statement_of_catalog(
+    catalog: Catalog,
+    id: Sequence[str],
+    text: str,
+    head: Sequence[str],
+    name: str,
+    tokens: Sequence[Sequence[Any]],
+    called: str,
+) -> dict[str, Any]:
+    """What a statement means that names no table: one about views (see `views.statement`), or about a table that was dropped."""
+    rest = Tokens(text, [Token(*token) for token in tokens], name)
+    if head[0] != "UNDROP":
+        return views.statement(catalog, id, head, rest, called)
+    rest.end()
+    try:
+        catalog.namespace.undrop_table(id)
+    except TableAlreadyExistsError:
+        if not catalog.asked.is_again:
+            raise
+    except TableNotFoundError as e:
+        raise UnsupportedFeatureError(
+            f"UNDROP TABLE {name}: {e}; DROP TABLE deletes the files of a table at once, and leaves those of a table with a LOCATION: "
+            f"if they are elsewhere, write CREATE TABLE {name} USING lance LOCATION '/path'"
+        ) from None
+    return views.NO_ROWS
+
+
+def _schema(catalog: Catalog, place: Mapping[str, Any]) -> pa.Schema:
+    return current_at(catalog, place).shape.manifest.schema.to_arrow()
 
 
 def refusal(
@@ -332,12 +362,14 @@ def _constraint(rest: Tokens) -> Call:
     return Call("add_constraint", {"name": name, "condition": condition}, [])
 
 
-def _not_null(rest: Tokens) -> Call:
+def _not_null(rest: Tokens) -> Call | SparkStatement:
     rest.take("COLUMN") or rest.take("COLUMNS")
     if rest.comes("SYNC IDENTITY", after=1):
         column = rest.path()
         rest.need("SYNC IDENTITY")
         return Call("sync_identity", {"column": column}, [])
+    if rest.comes("TYPE", after=1) and not rest.comes("COMMENT", after=3):
+        return retyped(rest)
     if rest.comes("COMMENT", after=3):
         raise UnsupportedFeatureError("ALTER COLUMN .. TYPE .. COMMENT: write two statements, one with TYPE and one with COMMENT")
     columns: list[str] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import (
     InvalidOptionError,
     MissingFileError,
@@ -28,6 +29,7 @@ from lance_spark.namespace.partitioned.described import described
 from lance_spark.namespace.partitioned.root import LEAF
 from lance_spark.namespace.protocol import TRANSACTION, Namespace, lost_files, shown
 from lance_spark.schema.schema import Schema, from_arrow
+from lance_spark.spark.catalog import views
 from lance_spark.spark.catalog.definition import (
     OPTION,
     Definition,
@@ -89,6 +91,9 @@ def load(
     try:
         source = _opened_at(catalog, place, travel)
     except TableNotFoundError:
+        if (view := views.found(catalog, id)) is not None:
+            _check_no_travel(id, travel)
+            return {"view": view}
         _check_said_otherwise(catalog, id)
         if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
             raise
@@ -119,6 +124,25 @@ def load(
         properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     clusters = _clusters(config, snapshot.manifest.schema)
     return {"source": carried(source), "schema": schema.json(), "options": options, "properties": properties, "clusters": clusters}
+
+
+def load_about(catalog: Catalog, place: Place, about: str) -> dict[str, Any]:
+    """Open a metadata table of a table of Spark's own catalog, whose names have no more parts than `db.t.files`."""
+    source = _opened_at(catalog, place, NOW)
+    if source.declared:
+        raise UnsupportedFeatureError(f"the table has no version before its first rows, so there is nothing yet that {about!r} is about")
+    if about.lower() in METADATA_TABLES:
+        return _about(source, about)
+    instead = {"changes": "table_changes('t', 1), the changes from version 1 on"}
+    if (branch := branch_of(("t", about))) is not None:
+        instead[about] = f"t VERSION AS OF '{branch[1]}' for the branch"
+    hint = f"; write {instead[about]}" if about in instead else nearest(about, METADATA_TABLES)
+    raise UnsupportedFeatureError(f"a table of the session catalog has no {about!r}{hint}")
+
+
+def _check_no_travel(view: Id, travel: Mapping[str, str]) -> None:
+    if travel:
+        raise UnsupportedFeatureError(f"the view {shown(view)} has no versions; name those of its tables in its query")
 
 
 _OF_A_TIME = re.compile(r"(.+)@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d{3}")
@@ -412,6 +436,7 @@ def drop(catalog: Catalog, id: Id, purge: bool) -> bool:
     try:
         remove(catalog.namespace, id, purge)
     except (TableNotFoundError, NamespaceNotFoundError):
+        views.check_no_view(catalog, id, "DROP VIEW")
         if branch_of(id) is not None:
             raise UnsupportedFeatureError(f"{shown(id)} is a branch: CALL system.delete_branch removes it") from None
         return catalog.asked.is_again
@@ -447,7 +472,11 @@ def latest_version(catalog: Catalog, id: Id) -> Snapshot:
 
 
 def _latest_opened(catalog: Catalog, id: Id) -> Opened:
-    source = opened(catalog, id)
+    try:
+        source = opened(catalog, id)
+    except TableNotFoundError:
+        views.check_no_view(catalog, id, "ALTER VIEW, or name the table")
+        raise
     if any(name in source.options for name in _TRAVEL):
         raise InvalidOptionError(f"{shown(id)} is one version of a table; name the table itself")
     return source.opened()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.errors import (
+    CommitConflictError,
     CommitStateUnknownError,
     StorageError,
     UnsupportedFeatureError,
@@ -35,9 +36,14 @@ class Appender:
 
     @classmethod
     def begin(cls, states: ShardStates, epoch: int) -> Appender:
-        """The appender of a new epoch. If there was an older one, its writers find their next position taken from now on."""
+        """The appender of a new epoch. If there was an older one, its writers find their next position taken from now on.
+
+        Raises WriterFencedError if a writer with a newer epoch has claimed the shard meanwhile.
+        """
         there = positions(states.store, states.shard)
         own = cls(states.store, states.shard, states, epoch, there[-1] + 1 if there else 1)
+        # The position may be after the sentinel of a newer writer, where nothing would fence this one.
+        states.check_not_fenced(epoch)
         if epoch > 1:
             own._put_sentinel()
         return own
@@ -45,6 +51,7 @@ class Appender:
     def _put_sentinel(self) -> None:
         data = _sentinel_bytes(self.epoch)
         while not self._put(data):
+            self.states.check_not_fenced(self.epoch)
             self.position += 1  # a writer of an older epoch was first; its entry is replayed
         self.position += 1
 
@@ -106,7 +113,11 @@ def end_writers(store: Store) -> None:
         states = ShardStates(store, shard)
         with contextlib.suppress(UnsupportedFeatureError):  # the shard is sealed: it has no writers
             claimed = states.claim(0, {})  # a shard that is there keeps its spec and values
-            Appender.begin(states, claimed.epoch)
+            try:
+                Appender.begin(states, claimed.epoch)
+            except WriterFencedError as e:
+                what = "a new writer claims the shard while its log ends; try again"
+                raise CommitConflictError(f"{states}: {what}", retryable=True) from e
 
 
 def _sentinel_bytes(epoch: int) -> bytes:

@@ -1,4 +1,4 @@
-"""A change of several partitions that is killed: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER FIRST [CHANGE]`.
+"""A change of several partitions that is killed: a program (`tests.programs`) with the arguments TEMPLATE FOLDER FIRST [CHANGE].
 
 As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for every sixth call n (TURNS), from FIRST on. Prints how many were
 killed.
@@ -7,7 +7,6 @@ killed.
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,21 +31,18 @@ def update(uri: str) -> None:
 CHANGES = {"write": write, "update": update}
 
 
-def main() -> None:
-    """See the module."""
-    template, folder, first, *chosen = sys.argv[1:]
-    change = CHANGES[chosen[0] if chosen else "write"]
-    # What takes long the first time in a process is done once, here, for all that are forked.
+def warm() -> None:
+    """Do what takes long the first time in a process once, for all that are forked."""
     PartitionedNamespace.create("memory://killed/warm", NEW.schema, ["c"]).write(NEW).update({"c": "'x'"}).scan().to_table()
+
+
+def main(template: str, folder: str, first: str, change: str = "write") -> None:
+    """See the module."""
     number = int(first)
     while True:
         uri = str(Path(folder) / str(number))
         shutil.copytree(template, uri)
-        if not killed_at(number, uri, change):
+        if not killed_at(number, uri, CHANGES[change]):
             break
         number += TURNS
     print((number - int(first)) // TURNS)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import DELETED, OPERATION, ROW_ADDRESS, UPDATED
 from lance_spark.table.compaction.compaction import CompactionOptions
 from lance_spark.table.write.options import NO_OPTIONS
+from tests import programs
 from tests.namespace.partitioned.made import plain, with_partitions
 from tests.namespace.partitioned.test_changes import check
 from tests.sample import TURNS, by_turns
@@ -169,10 +168,7 @@ def test_of_two_merges_that_insert_one_key_the_second_finds_the_row_of_the_first
 @pytest.mark.parametrize("turn", by_turns([()]))
 def test_a_change_that_is_killed_is_seen_whole_or_not_at_all(turn: int, tmp_path: Path) -> None:
     template = PartitionedNamespace.create(tmp_path / "template", SCHEMA, ["c"]).write(rows(0, 1, 3))
-    command = [sys.executable, "-m", "tests.namespace.partitioned.killed", template.uri, str(tmp_path / "killed"), str(turn + 1), "update"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
-    assert done.returncode == 0, done.stderr
-    killed = int(done.stdout)
+    killed = int(programs.run("tests.namespace.partitioned.killed", template.uri, str(tmp_path / "killed"), str(turn + 1), "update"))
     before = content(template)
     whole = {i: ("moved" if c == "a" else c, v + 1) for i, (c, v) in before.items()}
     seen = []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,6 +20,7 @@ from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.namespace.partitioned.transforms import Transform
 from lance_spark.namespace.partitioned.write import begin, write_partitions
+from tests import programs
 from tests.namespace.partitioned.made import plain, with_partitions
 from tests.sample import TURNS, by_turns
 
@@ -262,10 +261,7 @@ def test_writers_lose_and_double_no_row_while_tables_are_compacted(empty: Partit
 @pytest.mark.parametrize("turn", by_turns([()]))
 def test_a_write_that_is_killed_is_seen_whole_or_not_at_all(turn: int, tmp_path: Path) -> None:
     template = PartitionedNamespace.create(tmp_path / "template", SCHEMA, ["c"]).write(rows(0, 1))
-    command = [sys.executable, "-m", "tests.namespace.partitioned.killed", template.uri, str(tmp_path / "killed"), str(turn + 1)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
-    assert done.returncode == 0, done.stderr
-    killed = int(done.stdout)
+    killed = int(programs.run("tests.namespace.partitioned.killed", template.uri, str(tmp_path / "killed"), str(turn + 1)))
     assert TURNS * killed > 40
     seen = set()
     numbers = range(turn + 1, turn + 2 + TURNS * killed, TURNS)

@@ -293,7 +293,7 @@ def test_statements_of_iceberg(own: Lake) -> None:
     assert expired.deleted_manifest_files_count > 0
     assert own.versions("ns.t")[-2:] == [latest + 2, latest + 3]
     for wrong, message in {
-        "CALL lance.system.add_files(table => 'ns.t', source_table => '`parquet`.`/x`')": "INSERT INTO t SELECT",
+        "CALL lance.system.add_files(table => 'ns.t', source_table => 'ns.x')": "INSERT INTO t SELECT",
         "CALL lance.system.register_table(table => 'ns.new', metadata_file => '/x')": "name the table by its path",
         "CALL lance.system.create_changelog_view(table => 'ns.t', net_changes => true)": "leave out net_changes",
         "CALL lance.system.rewrite_data_files(table => 'ns.t', strategy => 'sort')": "ZORDER BY",

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
+from tests.sample import others_slow
 from tests.spark_session import SPARK_ERRORS
 
 CATALOGS = ("sql", "session", "path")
@@ -92,9 +93,11 @@ REFUSED = {
     "ALTER TABLE {t} WRITE ORDERED BY part ASC, id DESC": "leave out DESC",
     "ALTER TABLE {t} SET LOCATION '/tmp/y'": "CREATE TABLE .. USING lance LOCATION",
     "CREATE OR REPLACE TABLE others.db.other SHALLOW CLONE {t} CLONE": "the end|LOCATION",
-    "CALL others.system.add_files(table => '<t>', source_table => '`parquet`.`/tmp/x`')": "write INSERT INTO t SELECT",
+    "CALL others.system.add_files(table => '<t>', source_table => 'db.x')": "write INSERT INTO t SELECT",
+    "SELECT id, name__blob_pos FROM {t} WHERE id > 1": r"name\.position and name\.size",
+    "SELECT max(t.name__blob_size) FROM {t} t": r"name\.position and name\.size",
+    "ALTER TABLE {t} ALTER COLUMN id TYPE INT": r"alterColumn\('id', type='int'\)",
     "CALL others.system.cherrypick_snapshot('<t>', 1)": "name the branch: CALL cherry_pick",
-    "CALL others.system.add_files(table => '<t>', source_table => 'x', parallelism => 2)": "write INSERT INTO t SELECT",
     "CALL others.system.compute_table_stats(table => '<t>', snapshot_id => 'snap1', columns => array('a'))": "nothing is needed",
     "CALL others.system.compute_partition_stats('<t>')": "nothing is needed",
     "CALL others.system.compute_table_stats('<t>')": "nothing is needed",
@@ -117,17 +120,6 @@ OF_NAMES = {
     "SELECT * FROM others.db.`t@20990101000000000`": "write t TIMESTAMP AS OF '2099-01-01 00:00:00'",
 }
 """In the SQL catalog, where names have more parts."""
-OF_VIEWS = (
-    "CREATE VIEW others.db.v AS SELECT 1",
-    "CREATE VIEW IF NOT EXISTS others.db.v (ID COMMENT 'id') COMMENT 'c' TBLPROPERTIES ('a' = 'b') AS SELECT 1",
-    "CREATE OR REPLACE VIEW others.db.v AS SELECT 1",
-    "ALTER VIEW others.db.v SET TBLPROPERTIES ('a' = 'b')",
-    "DROP VIEW others.db.v",
-    "DROP VIEW IF EXISTS others.db.v",
-    "SHOW VIEWS IN others.db",
-    "SHOW VIEWS",
-    "SHOW VIEWS LIKE 'v*'",
-)
 WORKS: Mapping[str, list[tuple[object, ...]] | None] = {
     "ANALYZE TABLE {t} COMPUTE DELTA STATISTICS": None,
     "FSCK REPAIR TABLE {t}": None,
@@ -180,6 +172,26 @@ def test_a_name_that_means_something_elsewhere_says_what_to_write(statement: str
         all_tables["sql"].sql(statement)
 
 
+def test_tables_about_a_table_of_the_session_catalog_have_its_name(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["session"]
+    own.sql("CREATE TABLE {about} USING lance AS SELECT 1 AS id")
+    own.sql("CREATE TABLE {empty} (id INT) USING lance")
+    assert own.sql("SELECT count(*) FROM {about}.files") == [(1,)]
+    assert own.sql("SELECT name, type FROM {about}.refs") == [("main", "BRANCH")]
+    for statement, message in {
+        "SELECT * FROM spark_catalog.others_db.`about@20240102030405000`": "write about TIMESTAMP AS OF '2024-01-02 03:04:05'",
+        "SELECT * FROM spark_catalog.others_db.`about@v1`": "write about VERSION AS OF 1",
+        "CALL others.system.register_table(table => 'spark_catalog.others_db.new', metadata_file => '/x')": "write CREATE TABLE t LOCATION",
+        "SELECT * FROM {about}.changes": r"has no 'changes'; write table_changes\('t', 1\)",
+        "SELECT * FROM {about}.branch_x": "write t VERSION AS OF 'x' for the branch",
+        "SELECT * FROM {about}.file": "has no 'file'; did you mean 'files'",
+        "SELECT * FROM {empty}.files": "no version before its first rows",
+        "SELECT * FROM {missing}.files": "REQUIRES_SINGLE_PART_NAMESPACE|NOT_FOUND",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(statement)
+
+
 def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tables]) -> None:
     own = all_tables["sql"]
     with pytest.raises(SPARK_ERRORS, match="UNRESOLVED_ROUTINE"):
@@ -187,6 +199,7 @@ def test_a_catalog_of_lance_tables_has_no_functions(all_tables: Mapping[str, Tab
     assert own.sql("SHOW USER FUNCTIONS IN others.db") == []
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["sql"]), indirect=True)
 def test_a_changelog_view_shows_what_versions_have_changed(tables: Tables) -> None:
     using = " USING lance" if tables.catalog == "session" else ""
     tables.sql(f"CREATE TABLE {{log}}{using} TBLPROPERTIES ('stable_row_ids' = 'true') AS SELECT 1 AS id, 'a' AS name")
@@ -219,20 +232,57 @@ def test_a_snapshot_is_picked_from_the_branch_that_has_it(all_tables: Mapping[st
         own.sql("CALL others.system.cherrypick_snapshot('<picked>', 2)")
 
 
-@pytest.mark.parametrize("statement", OF_VIEWS)
-def test_views_are_in_the_session_catalog(statement: str, all_tables: Mapping[str, Tables]) -> None:
-    spark = all_tables["sql"].spark
-    spark.sql("USE others.db")
-    try:
-        with pytest.raises(SPARK_ERRORS, match=r"write CREATE VIEW spark_catalog.default.v AS SELECT .., or CREATE TEMPORARY VIEW"):
-            spark.sql(statement)
-    finally:
-        spark.sql("USE spark_catalog.default")
+def test_views_of_the_session_catalog_are_those_of_spark(all_tables: Mapping[str, Tables]) -> None:
     own = all_tables["session"]
     own.sql("CREATE VIEW {v} AS SELECT id FROM {t}")
+    assert own.sql("SELECT count(*) FROM {v}") == own.sql("SELECT count(*) FROM {t}")
     own.sql("DROP VIEW {v}")
 
 
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["session"]), indirect=True)
+def test_files_of_parquet_are_added_each_once(tables: Tables, tmp_path: Path) -> None:
+    using = " USING lance" if tables.catalog == "session" else ""
+    tables.sql(f"CREATE TABLE {{added}}{using} AS SELECT 0L AS id, 'z' AS part")
+    rows = tables.spark.sql("SELECT id, if(id < 2, 'a', 'b') AS part FROM range(5)").repartition(1)
+    rows.write.partitionBy("part").parquet(str(tmp_path / "files"))
+    add = f"CALL others.system.add_files(table => '<added>', source_table => '`parquet`.`{tmp_path}/files`'"
+    assert tables.sql(f"{add}, partition_filter => map('part', 'a'))") == [(2, 2)]
+    assert tables.sql(f"{add})") == [(3, 3)]
+    assert tables.sql(f"{add})") == [(0, 0)]
+    assert tables.sql("SELECT id, part FROM {added} ORDER BY id, part") == [(0, "a"), (0, "z"), (1, "a"), (2, "b"), (3, "b"), (4, "b")]
+    assert tables.sql(f"{add}, check_duplicate_files => false)") == [(5, 5)]
+
+
+def test_a_dropped_table_comes_back_if_its_files_are_there(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["sql"]
+    location = own.root / "lake" / "elsewhere"
+    own.sql(f"CREATE TABLE {{kept}} USING lance LOCATION '{location}' AS SELECT 7 AS id")
+    own.sql("DROP TABLE {kept}")
+    own.sql("UNDROP TABLE {kept}")
+    assert own.sql("SELECT id FROM {kept}") == [(7,)]
+    with pytest.raises(SPARK_ERRORS, match="ALREADY_EXISTS"):
+        own.sql("UNDROP TABLE {kept}")
+    own.sql("CREATE TABLE {gone_too} AS SELECT 1 AS id")
+    own.sql("DROP TABLE {gone_too}")
+    with pytest.raises(SPARK_ERRORS, match=r"are gone; DROP TABLE deletes the files .* write CREATE TABLE"):
+        own.sql("UNDROP TABLE {gone_too}")
+
+
+def test_a_clone_of_what_is_no_lance_table_says_what_to_write(all_tables: Mapping[str, Tables]) -> None:
+    own = all_tables["sql"]
+    own.sql("CREATE TABLE spark_catalog.others_db.of_parquet USING parquet AS SELECT 1 AS id")
+    for name in ("parquet.`/a/b`", "spark_catalog.others_db.of_parquet"):
+        with pytest.raises(SPARK_ERRORS, match=rf"write CREATE TABLE t USING lance AS SELECT \* FROM {name}"):
+            own.sql(f"CREATE TABLE others.db.c CLONE {name}")
+    own.sql("USE others")
+    try:
+        with pytest.raises(SPARK_ERRORS, match="NOT_FOUND"):
+            own.sql("CREATE TABLE others.db.c CLONE db.`a/b`")
+    finally:
+        own.sql("USE spark_catalog.default")
+
+
+@pytest.mark.parametrize("tables", others_slow(CATALOGS, ["session"]), indirect=True)
 def test_statements_with_a_meaning_work(tables: Tables) -> None:
     path = str(tables.sql("DESCRIBE DETAIL {t}")[0][1])
     for statement, expected in WORKS.items():

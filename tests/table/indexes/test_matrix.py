@@ -55,7 +55,7 @@ LISTS = [*map(pa.list_, TYPES), pa.large_list(pa.string()), pa.large_list(pa.int
 OTHERS = ("JSON", "INVERTED", "MINHASHLSH", "RTREE")
 KINDS = {kind: [t for t in (*TYPES, *LISTS) if takes(t)] for kind, takes in TAKES.items() if kind not in OTHERS}
 if not FULL:
-    KINDS = {kind: types if len(types) < 9 else random.Random(kind).sample(types, 9) for kind, types in KINDS.items()}
+    KINDS = {kind: types if len(types) < 6 else random.Random(kind).sample(types, 6) for kind, types in KINDS.items()}
 
 
 def array(values: list[Any], t: pa.DataType) -> pa.Array:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 from lance_spark import Dataset
+from tests import programs
 from tests.sample import others_slow
 from tests.table.crash import CHANGES
 from tests.table.search.vectors import table, vectors
@@ -74,10 +73,7 @@ def test_a_killed_change_of_a_vector_index_is_applied_or_not_and_can_be_repeated
     name: str, first: int, step: int, template: Path, tmp_path: Path
 ) -> None:
     """Whatever this package or pylance does between."""
-    command = [sys.executable, "-m", "tests.table.crash", name, str(template), str(tmp_path), str(step), str(first)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
-    assert done.returncode == 0, done.stderr
-    killed = int(done.stdout)
+    killed = int(programs.run("tests.table.crash", name, str(template), str(tmp_path), str(step), str(first)))
     assert killed * step >= 35
     before, after = check(str(template)), check(str(tmp_path / str(killed * step + first)))
     assert before != after

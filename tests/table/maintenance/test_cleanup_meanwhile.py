@@ -203,8 +203,8 @@ def test_a_failed_cleanup_leaves_all_references_readable(table: Table, turn: int
     assert told[0]
 
 
-@pytest.mark.parametrize("name", ["tag", "branch", "clone"])
-def test_a_branch_during_deletion_gets_no_reference(table: Table, name: str) -> None:
+@pytest.mark.parametrize(("name", "turn"), by_turns(["tag", "branch", "clone"]))
+def test_a_branch_during_deletion_gets_no_reference(table: Table, name: str, turn: int) -> None:
     table.prepare()
     branch = f"{table.uri}/tree/dev"
     Dataset.write(branch, rows(OLD), "overwrite")
@@ -223,7 +223,7 @@ def test_a_branch_during_deletion_gets_no_reference(table: Table, name: str) -> 
     def change() -> None:
         told.append(done(changes[name], lambda version: Dataset.open(branch)))
 
-    for _ in interrupted_everywhere(delete, table.prepare, change):
+    for _ in interrupted_everywhere(delete, table.prepare, change, turn + 1, TURNS):
         table.check()
         assert told[-1] != deleted[-1]
         if told[-1]:

@@ -27,7 +27,7 @@ from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.table.build.index_coverage import MEM_WAL
 from lance_spark.table.versions.write_ahead_log import shards_of
-from tests.sample import others_slow
+from tests.sample import FULL, others_slow
 from tests.table.mem_wal import writer
 
 Rows = Counter[str]
@@ -199,7 +199,7 @@ def check_places(table: Dataset, whole: pa.Table) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 60))
+@pytest.mark.parametrize("seed", range(10, 60 if FULL else 35))
 def test_reads_and_merges_find_what_the_writers_find(seed: int, tmp_path: Path) -> None:
     check(str(tmp_path / "t.lance"), seed)
 

@@ -281,3 +281,10 @@ def test_a_damaged_table_does_not_keep_others_from_upkeep(tmp_path: Path) -> Non
     assert steps["a"][0].outcome.startswith("failed: ")
     assert [s.outcome for s in steps["b"]] == ["done"]
     assert steps["later"] == [], "it has no data yet"
+
+
+def test_what_is_no_namespace_of_tables_is_refused(tmp_path: Path) -> None:
+    events = lance_spark.create_partitioned_namespace(tmp_path / "events", rows(0, 3).schema, [rows(0, 3).schema.names[0]])
+    for given in (events, str(tmp_path)):
+        with pytest.raises(InvalidOptionError, match="maintain looks after the tables of lance_spark"):
+            lance_spark.maintain(given)  # type: ignore[arg-type]

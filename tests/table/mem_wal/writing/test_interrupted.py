@@ -120,19 +120,29 @@ def test_a_paused_writer_that_wakes_up_after_another_took_over_writes_nothing(st
     assert steps.ours(uri) == steps.of_sstables(uri) == steps.after(STEPS[:3])
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 17])
-def test_a_writer_that_is_overtaken_between_any_two_calls_keeps_what_it_has_acknowledged(step: int, tmp_path: Path) -> None:
-    for at in itertools.count(1, step):
-        if not overtaken(steps.made(str(tmp_path / f"{at}.lance")), at):
+@pytest.mark.parametrize("step", others_slow([4, 20], [20]))
+@pytest.mark.parametrize(
+    ("is_new_shard", "newer", "first"),
+    [(True, "ours", 3), (True, "pylance", 4), (False, "ours", 2), (False, "pylance", 1)],
+)
+def test_a_writer_that_is_overtaken_between_any_two_calls_keeps_what_it_has_acknowledged(
+    is_new_shard: bool, newer: str, first: int, step: int, tmp_path: Path
+) -> None:
+    """Another writer takes over before a call: the cases take turns, so that together they take all calls."""
+    for at in itertools.count(first, step):
+        if not overtaken(steps.made(str(tmp_path / f"{at}.lance")), at, is_new_shard, newer):
             break
     assert at > 100
 
 
-def overtaken(uri: str, at: int) -> bool:
+def overtaken(uri: str, at: int, is_new_shard: bool, newer: str) -> bool:
     """Another writer takes over before a call of ours, puts a row, and closes. Returns False if there were not so many calls."""
+    if not is_new_shard:
+        Dataset.open(uri).mem_wal_writer(SHARD).leave()
 
     def take_over() -> None:
-        with Dataset.open(uri).mem_wal_writer(SHARD) as other:
+        dataset: Any = Dataset.open(uri) if newer == "ours" else lance.dataset(uri)
+        with dataset.mem_wal_writer(SHARD) as other:
             other.put(steps.values([50], "other"))
 
     files = InterruptedFiles(at, take_over)

@@ -104,6 +104,8 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   public Iterator call(InternalRow input) {
+    String instead = Json.at(signature, "instead").asText();
+    if (!instead.isEmpty()) throw new UnsupportedOperationException(name + ": " + instead);
     ProcedureParameter[] parameters = parameters();
     ObjectNode values = Json.object();
     for (int i = 1; i < parameters.length; i++) values.set(parameters[i].name(), Values.json(input, i, parameters[i].dataType()));
@@ -111,7 +113,7 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String table = input.getUTF8String(0).toString();
     Identifier entry = entry(table);
     ObjectNode place = entry == null ? place(table) : inSession(entry);
-    place.set("called", called(place, entry));
+    place.put("catalog", catalog.name()).set("called", called(place, entry));
     return Collections.singletonList(new Rows(columns(), rows(place, values, entry))).iterator();
   }
 

@@ -46,7 +46,7 @@ public class NamedTable extends LanceTable {
   }
 
   /** Spark's table of the pickled source in an answer of lance_spark.spark.catalog.tables.load. */
-  static PythonTable inner(JsonNode loaded, String name) {
+  public static PythonTable inner(JsonNode loaded, String name) {
     try {
       StructType schema = (StructType) DataType.fromJson(Json.at(loaded, "schema").asText());
       byte[] pickle = Base64.getDecoder().decode(Json.at(loaded, "source").asText());

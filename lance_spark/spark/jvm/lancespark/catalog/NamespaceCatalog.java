@@ -104,6 +104,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
     JsonNode loaded = python.ask("load", placed(id, arguments), id, id.namespace());
     String fullName = name + "." + id;
     used.add(quoted(id));
+    if (loaded.has("view")) return CatalogView.of(name, id, Json.at(loaded, "view"));
     return loaded.has("metadata") ? NamedTable.inner(loaded, fullName) : new NamedTable(fullName, loaded);
   }
 

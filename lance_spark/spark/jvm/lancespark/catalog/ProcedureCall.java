@@ -3,17 +3,19 @@ package lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
 import lancespark.core.Session;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.scan.TaskLoop;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 
 /** A call of a procedure, see lance_spark.spark.catalog.calls. */
-@SuppressWarnings("unchecked")
+@SuppressWarnings({"rawtypes", "unchecked"})
 class ProcedureCall extends TaskLoop {
   private final CatalogPython python;
   private final ObjectNode request;
@@ -39,8 +41,22 @@ class ProcedureCall extends TaskLoop {
     request.set("results", results);
     JsonNode answer = python.ask("call", request.deepCopy(), table, table.namespace());
     rows = Json.at(answer, "rows");
-    if (answer.has("sql")) Session.active().sql(Json.at(answer, "sql").asText());
+    if (answer.has("sql")) {
+      List found = Session.active().sql(Json.at(answer, "sql").asText()).collectAsList();
+      if (rows == null) rows = counts(found);
+    }
     return rows == null ? tasks(Json.at(answer, "version").asLong()) : null;
+  }
+
+  /** The rows of a statement that returns numbers. */
+  private static JsonNode counts(List found) {
+    ArrayNode all = Json.array();
+    for (int i = 0; i < found.size(); i++) {
+      ArrayNode counts = all.addArray();
+      Row row = (Row) found.get(i);
+      for (int k = 0; k < row.length(); k++) counts.add(row.getLong(k));
+    }
+    return all;
   }
 
   /** The next tasks on this version of the table. */

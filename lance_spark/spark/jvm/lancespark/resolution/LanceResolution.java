@@ -84,6 +84,7 @@ public class LanceResolution extends Rule implements Addition {
     Tables(boolean opensViews) { this.opensViews = opensViews; }
 
     public LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (!plan.resolved()) BlobColumns.check(plan);
       if (opensViews && !plan.resolved() && namesRowColumn(plan)) {
         LogicalPlan opened = withOpenViews(plan);
         if (opened != plan) return in(opened);

@@ -2,8 +2,11 @@ package lancespark.session_catalog;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import lancespark.catalog.CatalogInstall;
 import lancespark.catalog.Changes;
+import lancespark.catalog.NamedTable;
 import lancespark.catalog.NamespaceCatalog;
 import lancespark.core.Session;
 import lancespark.core.SparkInternals;
@@ -54,8 +57,13 @@ public class SessionTables extends DelegatingCatalogExtension {
 
   public Table loadTable(Identifier id) {
     try {
+      if (id.namespace().length == 2 && SessionEntry.isLance(tableOf(id))) return about(id);
       Table table = super.loadTable(id);
       return Source.isOf(table) ? loaded(id, Json.object()) : table;
+    } catch (NoSuchTableException e) {
+      checkNoVersion(id);
+      Platform.throwException(e);
+      return null;
     } catch (Exception e) {
       Platform.throwException(e);
       return null;
@@ -82,6 +90,29 @@ public class SessionTables extends DelegatingCatalogExtension {
   }
 
   private boolean isLance(Identifier id) throws Exception { return Source.isOf(super.loadTable(id)); }
+
+  /** The table that a name such as db.t.files is about. */
+  private static Identifier tableOf(Identifier id) { return Identifier.of(new String[] { id.namespace()[0] }, id.namespace()[1]); }
+
+  /** Delta Lake's names for a version of a table, and for what a table was at a time. */
+  private static final Pattern VERSION = Pattern.compile("(.+)@v([0-9]+)"), TIME = Pattern.compile("(.+)@([0-9]{4})(..)(..)(..)(..)(..)[0-9]{3}");
+
+  /** Raises UnsupportedOperationException for a name that Delta Lake gives to a lance table at a version or time; there is no table of this name. */
+  private static void checkNoVersion(Identifier id) {
+    Matcher version = VERSION.matcher(id.name()), time = TIME.matcher(id.name());
+    Matcher found = version.matches() ? version : time.matches() ? time : null;
+    if (found == null || !SessionEntry.isLance(Identifier.of(id.namespace(), found.group(1)))) return;
+    String at = found == version ? " VERSION AS OF " + found.group(2) : " TIMESTAMP AS OF '" + found.group(2) + "-" + found.group(3) + "-" + found.group(4) + " "
+        + found.group(5) + ":" + found.group(6) + ":" + found.group(7) + "'";
+    throw new UnsupportedOperationException("there is no table " + id + "; write " + found.group(1) + at);
+  }
+
+  /** A table about a table, such as db.t.files. */
+  private static Table about(Identifier id) throws Exception {
+    ObjectNode request = Json.object().put("about", id.name());
+    request.set("place", SessionEntry.place(SessionEntry.of(tableOf(id))));
+    return NamedTable.inner(NamespaceCatalog.ofPaths().python.ask("load_about", request, id, id.namespace()), "spark_catalog." + id);
+  }
 
   private static Table loaded(Identifier id, ObjectNode request) throws Exception {
     CatalogTable entry = SessionEntry.of(id);

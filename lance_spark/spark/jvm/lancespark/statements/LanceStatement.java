@@ -94,11 +94,12 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     try {
       if (statement.isOfTransaction) return ofTransaction();
       if (statement.isOfView) return ofView();
+      if (statement.isOfCatalog) return ofCatalog();
       if (statement.isNoTable) return ofOthers();
       if (!statement.made.isEmpty() && Place.isFileOfOthers(statement.name)) return refused();
       if (statement.changesRows()) return rowChanges();
       Place place = statement.isPath && isOfOthers() ? null : Place.of(statement.name);
-      if (place == null) return handedOver(given);
+      if (place == null) return statement.made.isEmpty() ? handedOver(given) : ofOthers();
       ObjectNode request = statement.json();
       if (!statement.made.isEmpty()) place = place.making(statement.made, request);
       request.set("place", place.json);
@@ -157,6 +158,16 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     if (!Place.isInLanceCatalog(statement.name)) return handedOver(given);
     MaterializedView view = new MaterializedView(statement);
     return result(view.columns(), view.rows());
+  }
+
+  /** A statement about views of a catalog of lance tables, or a table that was dropped from it; those of others are Spark's. */
+  private LogicalPlan ofCatalog() throws Throwable {
+    boolean creates = ((String) statement.head.get(0)).equals("CREATE");
+    CatalogPlugin catalog = creates || Place.isInLanceCatalog(statement.name) ? Place.catalog(statement.name) : null;
+    if (!(catalog instanceof NamespaceCatalog)) return ((String) statement.head.get(0)).equals("UNDROP") ? ofOthers() : handedOver(given);
+    JsonNode answer = new CatalogStatement((NamespaceCatalog) catalog, statement).answer();
+    if (answer == null) return handedOver(given);
+    return result(CatalogStatement.schema(Json.at(answer, "columns")), (ArrayNode) Json.at(answer, "rows"));
   }
 
   private static RuntimeException hasNoVersion(Identifier entry) {

@@ -40,7 +40,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * CREATE, REFRESH, EXPLAIN REFRESH, VERIFY and DROP MATERIALIZED VIEW, and SHOW MATERIALIZED VIEWS. What a view remembers, and what a refresh must read, is known in Python: see
- * lance_spark.spark.catalog.views. Here are the rows, which Spark computes.
+ * lance_spark.spark.catalog.materialized_views. Here are the rows, which Spark computes.
  */
 @SuppressWarnings({"rawtypes", "unchecked", "cast"})
 class MaterializedView {

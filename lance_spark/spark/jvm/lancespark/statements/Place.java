@@ -69,16 +69,37 @@ class Place {
   static boolean isInLanceCatalog(List names) {
     if (names.isEmpty()) return SessionCatalogs.active().currentCatalog() instanceof OfLanceTables;
     if (Session.active().sessionState().catalog().isTempView(CollectionConverters.asScala(names).toSeq())) return false;
-    SessionCatalogs manager = SessionCatalogs.active();
-    boolean isNamed = manager.isCatalogRegistered((String) names.get(0));
-    CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-    return catalog instanceof OfLanceTables;
+    return catalog(names) instanceof OfLanceTables;
   }
+
+  /** The catalog that a name is in; no name: the current one. */
+  static CatalogPlugin catalog(List names) {
+    SessionCatalogs manager = SessionCatalogs.active();
+    return isCatalogNamed(names) ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+  }
+
+  private static boolean isCatalogNamed(List names) { return !names.isEmpty() && SessionCatalogs.active().isCatalogRegistered((String) names.get(0)); }
+
+  /** The id, in its catalog, of a view with a name. */
+  static Identifier inCatalog(List names) {
+    boolean isAlone = names.size() == 1 && !isCatalogNamed(names);
+    String[] namespace = isAlone ? SessionCatalogs.active().currentNamespace() : namespace(names.subList(0, names.size() - 1));
+    return Identifier.of(namespace, (String) names.get(names.size() - 1));
+  }
+
+  /** The id, in its catalog, of a namespace with a name; no name: the current one. */
+  static String[] namespace(List names) {
+    if (names.isEmpty()) return SessionCatalogs.active().currentNamespace();
+    List id = isCatalogNamed(names) ? names.subList(1, names.size()) : names;
+    return (String[]) id.toArray(new String[id.size()]);
+  }
+
+  private static final List FORMATS = Arrays.asList(new String[] { "parquet", "orc", "csv", "json", "avro", "text", "xml", "delta", "iceberg" });
 
   /** Whether names are a format of Spark's and a path, such as parquet.`/path`. */
   static boolean isFileOfOthers(List names) {
     String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
-    boolean isFile = names.size() == 2 && last.indexOf('/') >= 0 && !first.equalsIgnoreCase(Names.FORMAT);
+    boolean isFile = names.size() == 2 && last.indexOf('/') >= 0 && FORMATS.contains(first.toLowerCase(Locale.ROOT));
     return isFile && !SessionCatalogs.active().isCatalogRegistered(first);
   }
 

@@ -37,6 +37,8 @@ class StatementText {
   boolean isPath = false;
   /** True if the name is that of something that is no lance table, so that the statement is refused. */
   boolean isNoTable = false;
+  /** True if the name is that of a view, of the namespace of views or of a table that was dropped, or has no parts: the current namespace. */
+  boolean isOfCatalog = false;
   /** True for BEGIN TRANSACTION, COMMIT and ROLLBACK, whose name is that of a catalog, or has no parts. */
   boolean isOfTransaction = false;
   /** True for a statement about a materialized view. */
@@ -61,15 +63,17 @@ class StatementText {
     index = "";
     isPath = false;
     isNoTable = false;
+    isOfCatalog = false;
     isOfTransaction = false;
     isOfView = false;
     int at = 0;
     for (int i = 0; i < sentence.length; i++) {
       String part = sentence[i];
-      isNoTable = isNoTable || part.equals("<n>") || part.equals("<none>");
-      isOfView = isOfView || part.equals("<v>");
+      isNoTable = isNoTable || part.equals("<n>");
+      isOfView = isOfView || part.equals("<m>");
+      isOfCatalog = isOfCatalog || part.equals("<v>") || part.equals("<none>");
       if (part.equals("<none>")) at = afterNothing(at);
-      else if (part.equals("<t>") || part.equals("<v>") || part.equals("<n>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
+      else if (part.equals("<t>") || part.equals("<n>") || part.equals("<v>") || part.equals("<m>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
       else if (part.equals("<x>")) at = afterName(at, made);
       else if (part.equals("<c>")) at = afterCatalog(at);
       else if (part.equals("<i>")) at = afterIndex(at);
@@ -148,7 +152,7 @@ class StatementText {
 
   /** False for a text whose tokens are not all known, and for one with parameters, which Spark would not fill in. */
   private boolean isComplete() {
-    boolean isHandedOn = word(0).equals("REPLACE") || isOfView;
+    boolean isHandedOn = word(0).equals("REPLACE") || isOfCatalog || isOfView;
     for (int i = rest; token(i) != null; i++) {
       Token token = token(i);
       if (!isHandedOn && token.kind.equals(Token.SYMBOL) && PARAMETERS.indexOf(token.value) >= 0) return false;
