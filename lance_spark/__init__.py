@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lance_spark.maintain_all import maintain
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+    from lance_spark.spark.catalog.materialized_view import materialized_view
     from lance_spark.spark.catalog.transactions import transaction
     from lance_spark.spark.enable import enable
     from lance_spark.spark.session import catalog, last_change, write
@@ -35,6 +36,7 @@ __all__ = [
     "lance_udf",
     "last_change",
     "maintain",
+    "materialized_view",
     "namespace",
     "transaction",
     "write",
@@ -51,6 +53,7 @@ _LAZY = {
     "lance_udf": "lance_spark.table.backfill.function",
     "last_change": "lance_spark.spark.session",
     "maintain": "lance_spark.maintain_all",
+    "materialized_view": "lance_spark.spark.catalog.materialized_view",
     "namespace": "lance_spark.namespace.connect",
     "transaction": "lance_spark.spark.catalog.transactions",
     "write": "lance_spark.spark.session",

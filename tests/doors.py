@@ -880,6 +880,7 @@ NO_DOORS: Mapping[str, frozenset[str]] = {
             "lance_spark.create_partitioned_namespace",
             "lance_spark.maintain",
             "lance_spark.transaction",
+            "lance_spark.materialized_view",
             "Truncation",
         }
     ),

@@ -21,6 +21,7 @@ _MEANINGS = {
     "lance_spark.primary_key": "in a statement of Spark: the [primary key](verbs/alter.md#primary-key); written by lance-spark",
     "lance_spark.mem_wal": "gives the table a [write-ahead log](mem-wal.md#write-rows): `unsharded`, `bucket(COLUMN, NUMBER)`, "
     "`identity(COLUMN)`, or `true` for shards that are chosen by hand",
+    "lance_spark.view": "of a [materialized view](materialized-views.md): its query, and what its rows are of; written by lance-spark",
     "lance_spark.written": "of a table of the [session catalog](planner.md#tables-of-the-session-catalog): it had a first write",
 }
 """The properties that lance-spark itself uses. Other known ones are those of other libraries."""

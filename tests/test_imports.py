@@ -47,6 +47,7 @@ ROOMS = [
     "inspection",
     "table/backfill",
     "table/upkeep",
+    "table/views",
     "table/compaction",
     "table/branches",
     "table/feed",

@@ -18,8 +18,10 @@ APP_ID = "txnAppId"
 APP_VERSION = "txnVersion"
 COPIES = "lance-spark-copy-into"
 """The application of COPY INTO, see `table.commit.copied_files`."""
+VIEWS = "lance-spark-view"
+"""The application of refreshes of a materialized view, see `metadata.view_records`."""
 COPY_BITS = 40
-"""The last bits of its numbers tell loads apart that follow the same one: only one of these is committed."""
+"""The last bits of the numbers of both tell writes apart that follow the same one: only one of these is committed."""
 _DIGITS = 100
 """Longer numbers are ignored: ours are shorter, and Python limits the digits that it parses."""
 
@@ -52,7 +54,7 @@ def number_of(properties: Mapping[str, str], app: str | None) -> int | None:
 
 def includes(app: str, written: int, wanted: int) -> bool:
     """True if a write of the application with the number `written` makes one with the number `wanted` redundant."""
-    return written >> COPY_BITS >= wanted >> COPY_BITS if app == COPIES else written >= wanted
+    return written >> COPY_BITS >= wanted >> COPY_BITS if app in (COPIES, VIEWS) else written >= wanted
 
 
 def parsed(text: str) -> int | None:

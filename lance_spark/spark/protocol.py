@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
-PROTOCOL = 5
+PROTOCOL = 6
 """The number of the protocol, which Protocol.java has, too.
 
 Who changes a message or a name raises it.
@@ -278,12 +278,12 @@ class Base:
 
 @dataclass(frozen=True)
 class Command:
-    """A row-level command: DELETE, UPDATE, MERGE or TRUNCATE.
+    """A row-level command: DELETE, UPDATE, MERGE, TRUNCATE, or REFRESH of a materialized view.
 
     `statement` is its id. `version` is the version that it has read, 0 if the table does not exist
     yet; `declared` is then its schema, as Spark's JSON. `condition` is SQL. With `repeats`, it may
     delete a row more than once. `assigned` are the columns with new values in updated rows.
-    `identity` is that of the version.
+    `identity` is that of the version. `noted` are more properties of the transaction.
     """
 
     kind: str
@@ -294,6 +294,7 @@ class Command:
     declared: str = ""
     repeats: bool = False
     assigned: tuple[str, ...] = ()
+    noted: dict[str, str] = dataclasses.field(default_factory=dict)
 
     STATEMENT: ClassVar = "statement"
     """The property of the transaction with the id."""
@@ -307,7 +308,7 @@ class Command:
     @property
     def properties(self) -> dict[str, str]:
         """What the command notes in its transaction."""
-        return {self.STATEMENT: self.statement, "command": self.kind}
+        return {self.STATEMENT: self.statement, "command": self.kind, **self.noted}
 
 
 @dataclass(frozen=True)

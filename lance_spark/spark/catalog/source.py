@@ -25,7 +25,7 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.transaction_ids import ids_of
 from lance_spark.spark.again import Asked
-from lance_spark.spark.catalog import alter, calls, copy_into, namespaces, statements, tables, transactions, views
+from lance_spark.spark.catalog import alter, calls, copy_into, materialized_views, namespaces, statements, tables, transactions, views
 from lance_spark.spark.catalog.definition import NOTHING, Definition, as_declared
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.columns.types import to_spark
@@ -65,6 +65,10 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "figures": figures,
     "begin_copy": copy_into.begin,
     "end_copy": copy_into.end,
+    "view_query": materialized_views.view_query,
+    "view_plan": materialized_views.view_plan,
+    "view_end": materialized_views.view_end,
+    "view_list": materialized_views.view_list,
     "check": tables.check,
     "begin_transaction": transactions.begin,
     "commit_transaction": transactions.commit,

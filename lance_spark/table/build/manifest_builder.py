@@ -5,7 +5,7 @@ Implements the transaction types of the specification as pylance 14.0.2 does. `_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +47,7 @@ from lance_spark.metadata.operations import (
     UpdateMap,
 )
 from lance_spark.metadata.transaction import Transaction, with_part
+from lance_spark.metadata.view_records import VIEW, check_keeps_rows, with_view
 from lance_spark.schema.primary_key import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, row_ids_and_versions
@@ -84,6 +85,8 @@ def build(
     current = completed(current) if current is not None else None
     if not (isinstance(operation, Merge) and operation.published is not None):
         check_operation(operation, current, stable_row_ids=current.has_stable_row_ids if current else settings.stable_row_ids)
+    if current is not None:
+        check_keeps_rows(current.config, operation, transaction.properties)
     if current is None:
         new = _first(operation, settings)
     else:
@@ -97,11 +100,10 @@ def build(
     before = source if isinstance(operation, Restore) else current
     known, at = (before.numbered, before.version) if before is not None else (None, 0)
     next_row_id = current.next_row_id if current is not None else 0
-    recorded = with_record(new.config, transaction.properties, new.version, next_row_id)
     new = replace(
         new,
         numbered=following(known, at, new.version, transaction.properties),
-        config=with_part(recorded, transaction.properties),
+        config=_config(new, transaction, next_row_id),
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,
@@ -115,10 +117,19 @@ def build(
     if current is not None and not isinstance(operation, Restore):
         caught_up = index_coverage.with_catchup(indexes, new.indexes, current.lazy_fragments.ids.tolist())
         new = replace(new, indexes=caught_up)
+    if VIEW in new.config and any(index.name == index_coverage.MEM_WAL for index in new.indexes):
+        raise UnsupportedFeatureError("a materialized view has no write-ahead log, whose rows are not those of its query")
     new = with_mark(current, operation, new) if current is not None else new
     check_result(operation, current, new)
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)
+
+
+def _config(new: Manifest, transaction: Transaction, next_row_id: int) -> Mapping[str, str]:
+    """The config of the new version, with what its transaction adds."""
+    properties = transaction.properties
+    config = with_record(new.config, properties, new.version, next_row_id)
+    return with_part(with_view(config, transaction.operation, properties, new.version), properties)
 
 
 def check_counts(current: Manifest) -> None:

@@ -27,6 +27,7 @@ from lance_spark.metadata.inserted_keys import united as united_keys
 from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.transaction import Transaction
+from lance_spark.metadata.view_records import VIEW
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.commit.commit import commit
@@ -190,14 +191,16 @@ def commit_delta(
     properties: Mapping[str, str],
     assigned: tuple[int, ...] = (),
 ) -> Snapshot:
-    """Commit a change of the rows of `snapshot` as one transaction. An empty change makes no version, unless it merges a log.
+    """Commit a change of the rows of `snapshot` as one transaction.
+
+    An empty change makes no version, unless it merges a log, or is a refresh of a materialized view, which remembers more than rows.
 
     `assigned` are the ids of the fields that an update assigns.
 
     Raises the errors of `table.commit.commit.commit`. Then the deletion files are deleted unless the version may exist, and the caller must
     handle the data files.
     """
-    if delta.is_empty and not intent.compacted:
+    if delta.is_empty and not intent.compacted and VIEW not in properties:
         return snapshot
     updated: list[Fragment] = []
     with on_refusal(lambda: discard(snapshot.store, updated)):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.operations import CONSTRAINT
+from lance_spark.metadata.view_records import VIEW
 from lance_spark.options.field import options_of
 from lance_spark.table.write.new_schema import column_of
 from lance_spark.table.write.options import WriteOptions
@@ -33,7 +34,7 @@ KNOWN = (
     *(f"lance.auto_cleanup.{name}" for name in _AUTO_CLEANUP),
     *(f"lance.compaction.{name}" for name in _COMPACTION),
     *("lance.row_lineage.spill", "lance.row_lineage.inline_max_bytes", "lance.row_ids.range_segments"),
-    *("lance_spark.clustering", "lance_spark.mem_wal", "lance_spark.primary_key", "lance_spark.written"),
+    *("lance_spark.clustering", "lance_spark.mem_wal", "lance_spark.primary_key", "lance_spark.written", VIEW),
 )
 """Properties that have a meaning, besides the options of new tables and columns, and constraints."""
 _OF_NEW_TABLES = [o for o in options_of(WriteOptions).values() if "new table" in o.use]

@@ -47,6 +47,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public class LanceStatement extends LogicalPlan implements OwnStatement {
   private static final String[] FIGURES = { "num_affected_rows" };
   private static final String[] FIGURES_OF_MERGE = { "num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows" };
+  private static final String PIPELINES = "org.apache.spark.sql.pipelines.";
   private final StatementText statement;
   private final String method;
   private final Object[] given;
@@ -67,7 +68,14 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     // Spark's own parser does this, too.
     if (text.indexOf("${") >= 0) text = new VariableSubstitution().substitute(text);
     StatementText statement = StatementText.of(text);
-    return statement == null ? null : new LanceStatement(statement, method, given, next);
+    if (statement == null || statement.isOfView && isInPipeline()) return null;
+    return new LanceStatement(statement, method, given, next);
+  }
+
+  /** True for a statement of a declarative pipeline of Spark, whose materialized views are its own. */
+  private static boolean isInPipeline() {
+    for (StackTraceElement caller : Thread.currentThread().getStackTrace()) if (caller.getClassName().startsWith(PIPELINES)) return true;
+    return false;
   }
 
   public scala.collection.immutable.Seq children() { return scala.collection.immutable.Nil$.MODULE$; }
@@ -86,6 +94,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   public LogicalPlan answer() {
     try {
       if (statement.isOfTransaction) return ofTransaction();
+      if (statement.isOfView) return ofView();
       if (statement.isOfCatalog) return ofCatalog();
       if (statement.isNoTable) return ofOthers();
       if (!statement.made.isEmpty() && Place.isFileOfOthers(statement.name)) return refused();
@@ -143,6 +152,13 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     }
     throw new UnsupportedOperationException(String.join(" ", statement.head) + ": the catalog " + catalog.name() + " has no transactions; name one of "
         + "lance_spark.catalog with a root (" + String.join(" ", statement.head) + " IN lance), or make it the current one (USE lance)");
+  }
+
+  /** A statement about a materialized view, of a catalog of lance tables. Another extension may have others. */
+  private LogicalPlan ofView() throws Throwable {
+    if (!Place.isInLanceCatalog(statement.name)) return handedOver(given);
+    MaterializedView view = new MaterializedView(statement);
+    return result(view.columns(), view.rows());
   }
 
   /** A statement about views of a catalog of lance tables, or a table that was dropped from it; those of others are Spark's. */

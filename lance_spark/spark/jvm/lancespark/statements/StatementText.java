@@ -41,6 +41,8 @@ class StatementText {
   boolean isOfCatalog = false;
   /** True for BEGIN TRANSACTION, COMMIT and ROLLBACK, whose name is that of a catalog, or has no parts. */
   boolean isOfTransaction = false;
+  /** True for a statement about a materialized view. */
+  boolean isOfView = false;
   /** The name of an index that comes before the table; empty in most statements. */
   private String index = "";
 
@@ -63,13 +65,15 @@ class StatementText {
     isNoTable = false;
     isOfCatalog = false;
     isOfTransaction = false;
+    isOfView = false;
     int at = 0;
     for (int i = 0; i < sentence.length; i++) {
       String part = sentence[i];
       isNoTable = isNoTable || part.equals("<n>");
+      isOfView = isOfView || part.equals("<m>");
       isOfCatalog = isOfCatalog || part.equals("<v>") || part.equals("<none>");
       if (part.equals("<none>")) at = afterNothing(at);
-      else if (part.equals("<t>") || part.equals("<n>") || part.equals("<v>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
+      else if (part.equals("<t>") || part.equals("<n>") || part.equals("<v>") || part.equals("<m>") || part.equals("<path>")) at = afterTable(at, part.equals("<path>"));
       else if (part.equals("<x>")) at = afterName(at, made);
       else if (part.equals("<c>")) at = afterCatalog(at);
       else if (part.equals("<i>")) at = afterIndex(at);
@@ -148,7 +152,7 @@ class StatementText {
 
   /** False for a text whose tokens are not all known, and for one with parameters, which Spark would not fill in. */
   private boolean isComplete() {
-    boolean isHandedOn = word(0).equals("REPLACE") || isOfCatalog;
+    boolean isHandedOn = word(0).equals("REPLACE") || isOfCatalog || isOfView;
     for (int i = rest; token(i) != null; i++) {
       Token token = token(i);
       if (!isHandedOn && token.kind.equals(Token.SYMBOL) && PARAMETERS.indexOf(token.value) >= 0) return false;
@@ -156,9 +160,20 @@ class StatementText {
     return end == text.length();
   }
 
+  /** The text after the name and these words; null if other words follow. */
+  String after(String words) {
+    int at = rest;
+    for (String word : words.split(" ")) if (!word.isEmpty() && !word(at++).equals(word)) return null;
+    if (at == count()) return "";
+    return text.substring(token(at).start, token(count() - 1).end);
+  }
+
+  /** The name as it stands in the statement. */
+  String named() { return text.substring(token(start).start, token(rest - 1).end); }
+
   /** The statement, for lance_spark.spark.catalog.statements: words before the name of the table, and tokens after it. */
   ObjectNode json() {
-    ObjectNode json = Json.object().put("text", text).put("name", start == rest ? "" : text.substring(token(start).start, token(rest - 1).end));
+    ObjectNode json = Json.object().put("text", text).put("name", start == rest ? "" : named());
     json.set("head", Json.names((String[]) head.toArray(new String[head.size()])));
     if (!index.isEmpty()) json.put("index", index);
     ArrayNode all = json.putArray("tokens");

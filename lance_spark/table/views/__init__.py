@@ -1,0 +1,1 @@
+"""Materialized views: what a refresh has to do."""

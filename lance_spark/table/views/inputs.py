@@ -1,0 +1,128 @@
+"""What has changed in an input of a materialized view since the version that the view has read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_spark.errors import MissingFileError, VersionNotFoundError
+from lance_spark.metadata.operations import Append, DataReplacement, Delete, Merge, Operation, Overwrite, Project, Restore, Update
+from lance_spark.metadata.view_records import ViewInput, keeps_rows
+from lance_spark.table.changes.row_changes import changes_noted
+from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.snapshot import Snapshot, find_version, open_snapshot
+from lance_spark.table.versions.write_ahead_log import has_log
+
+_CHANGES = (Append, Update, Delete, DataReplacement, Merge, Project)
+"""Operations whose changes of rows the change feed tells."""
+
+
+@dataclass(frozen=True)
+class InputChanges:
+    """The changes after the version `old` up to `new`: none, or only new rows, or others.
+
+    `unknown` says why the changes cannot be told, so that all rows must be read; it is empty if they can.
+    """
+
+    old: int
+    new: int
+    is_changed: bool = False
+    only_adds: bool = True
+    unknown: str = ""
+
+
+def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str) -> ViewInput:
+    """What a view remembers of an input, of which its query reads these columns."""
+    fields = {field.name: [field.id, str(field.to_arrow().type)] for field in snapshot.manifest.schema.fields}
+    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, {name: fields[name] for name in columns}, reference)
+
+
+def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> InputChanges:
+    """The changes of an input since a refresh has read it; `now` is what it is in `snapshot`."""
+    changed = InputChanges(recorded.version, snapshot.version, is_changed=True, only_adds=False)
+    if why := _not_continued(recorded, now, snapshot):
+        return _unknown(changed, f"{now.name} {why}")
+    only_adds = True
+    is_changed = False
+    for version in range(recorded.version + 1, snapshot.version + 1):
+        try:
+            operation = transaction_of(open_snapshot(snapshot.store, version=version)).operation
+        except (VersionNotFoundError, MissingFileError):
+            return _unknown(changed, f"the version {version} of {now.name} was cleaned up, so its changes are unknown")
+        if keeps_rows(operation):
+            continue
+        if why := _untold(operation):
+            return _unknown(changed, f"{now.name} was {why} in version {version}")
+        is_changed = True
+        only_adds = only_adds and isinstance(operation, Append)
+    return InputChanges(recorded.version, snapshot.version, is_changed, only_adds)
+
+
+def _unknown(changes: InputChanges, why: str) -> InputChanges:
+    return InputChanges(changes.old, changes.new, is_changed=True, only_adds=False, unknown=why)
+
+
+def _not_continued(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> str:
+    """Why the version that was read is not an earlier one of the same table, with the same columns; empty if it is."""
+    if has_log(snapshot.manifest):
+        return "has a write-ahead log, whose rows no version has"
+    if recorded.uri != now.uri:
+        return f"is another table than {recorded.uri}, which the view has read"
+    if now.version < recorded.version:
+        return f"is at version {now.version}, before version {recorded.version}, which the view has read"
+    before = find_version(snapshot.store, recorded.version)
+    if before is None:
+        return f"has no version {recorded.version} any more, which the view has read"
+    if before.identity != recorded.identity:
+        return f"was dropped and made again since the view has read version {recorded.version}"
+    for name, field in now.columns.items():
+        if recorded.columns.get(name) != field:
+            return f"has another column {name!r} than the one that the view has read"
+    return ""
+
+
+def _untold(operation: Operation) -> str:
+    """What an operation does of which the change feed does not tell single rows; empty for others."""
+    if isinstance(operation, Overwrite):
+        return "overwritten"
+    if isinstance(operation, Restore):
+        return "restored"
+    return "" if isinstance(operation, _CHANGES) else f"changed by {type(operation).__name__}"
+
+
+def written_by_others(snapshot: Snapshot, based_on: int, refreshed: int) -> str:
+    """Why the rows of a view are not those of its last refresh; empty if they are.
+
+    The refresh made the version `refreshed`, and was based on `based_on` (0: on none).
+    """
+    first = based_on + 1 if based_on else refreshed
+    for version in range(first, snapshot.version + 1):
+        if version == refreshed:
+            continue
+        try:
+            operation = transaction_of(open_snapshot(snapshot.store, version=version)).operation
+        except (VersionNotFoundError, MissingFileError):
+            return f"the version {version} of the view was cleaned up, so it is unknown whether another writer has changed the view"
+        if not keeps_rows(operation):
+            return f"another writer has changed the view in version {version}"
+    return ""
+
+
+def pending_rows(recorded: ViewInput, latest: Snapshot) -> int | None:
+    """How many rows of an input were inserted, updated or deleted since a view has read it; None if versions do not tell."""
+    total = 0
+    for version in range(recorded.version + 1, latest.version + 1):
+        try:
+            transaction = transaction_of(open_snapshot(latest.store, version=version))
+        except (VersionNotFoundError, MissingFileError):
+            return None
+        changes = changes_noted(version, transaction.properties)
+        counts = (changes.num_inserted_rows, changes.num_updated_rows, changes.num_deleted_rows)
+        if keeps_rows(transaction.operation):
+            continue
+        if isinstance(transaction.operation, Append):
+            counts = (sum(fragment.physical_rows for fragment in transaction.operation.fragments), 0, 0)
+        if not any(counts):
+            return None
+        total += sum(counts)
+    return total
