@@ -17,7 +17,19 @@ from lance_spark.schema.schema import Schema
 Filter: TypeAlias = str | Predicate | pc.Expression
 """A condition that a user gives: Spark SQL, one that was parsed, or an expression of pyarrow."""
 
-__all__ = ["Filter", "Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_filter", "parse_formula"]
+__all__ = [
+    "Filter",
+    "Formula",
+    "Predicate",
+    "both",
+    "calculate",
+    "conjunction",
+    "evaluate",
+    "from_json",
+    "parse",
+    "parse_filter",
+    "parse_formula",
+]
 
 
 def parse_filter(filter: Filter, schema: Schema, zone: str | None = "UTC") -> Predicate:
@@ -36,6 +48,13 @@ def parse(text: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     from lance_spark.predicate import from_sql
 
     return from_sql.parse(text, schema, zone)
+
+
+def both(first: str, second: str) -> str:
+    """The text of two conditions at once, see `from_sql.both`."""
+    from lance_spark.predicate import from_sql
+
+    return from_sql.both(first, second)
 
 
 def parse_formula(text: str, schema: Schema, zone: str | None = "UTC", column: str | None = None) -> Formula:

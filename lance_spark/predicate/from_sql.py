@@ -79,6 +79,13 @@ def parse_formula(sql: str, schema: Schema, zone: str | None = "UTC", column: st
         raise type(e)(f"{e}; if it is text, quote it: '{sql}'") from e
 
 
+def both(first: str, second: str) -> str:
+    """A text for the rows that satisfy two conditions. Raises InvalidOptionError unless each is a condition by itself."""
+    for text in (first, second):
+        _tree_of(text, f"the filter {_short(text)}")
+    return f"({first}\n) AND ({second}\n)"  # a comment ends with its line
+
+
 def _braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -87,12 +94,21 @@ def _translated(sql: str, schema: Schema, zone: str | None, subject: str, made: 
     if not isinstance(sql, str):
         raise TypeError(f"a condition must be SQL text, such as 'id > 3', not {type(sql).__name__}: {_short(str(sql))}")
     about = subject.format(_short(sql))
+    tree = _tree_of(sql, about)
+    try:
+        return made(_Translation(schema, about, zone).node(tree))
+    except RecursionError as e:
+        raise InvalidOptionError(f"{about} is nested too deeply") from e
+
+
+def _tree_of(sql: str, about: str) -> Any:
+    """The tree of sqlglot, see `condition_tree`. Raises InvalidOptionError for a text that is not one expression."""
     if len(sql) > _MAX_LENGTH:
         raise InvalidOptionError(f"{about} is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
     if half := _HALF.search(sql):
         raise InvalidOptionError(f"{about} has half of a character, {half[0]!r}, which no text in a table has")
     try:
-        return made(_Translation(schema, about, zone).node(condition_tree(sql)))
+        return condition_tree(sql)
     except SyntaxError as e:
         raise InvalidOptionError(f"{about} has a syntax error: {e}") from e
     except AmbiguousPrecedenceError as e:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import InvalidOptionError
+from tests.spark.plans import settings
 from tests.spark_session import SPARK_ERRORS
 
 ROWS, K = 1500, 6
@@ -106,7 +109,7 @@ def test_a_view_may_ask_for_the_user_and_the_search_for_less(spark: SparkSession
 
 @pytest.mark.parametrize("option", ["filter", "Filter"])
 def test_a_condition_of_a_view_is_beside_that_of_its_options(spark: SparkSession, table: Dataset, option: str) -> None:
-    spark.read.format("lance").option(option, "id % 2 = 0").load(table.uri).createOrReplaceTempView("everything")
+    spark.read.format("lance").option(option, "id % 2 = 0 -- even").load(table.uri).createOrReplaceTempView("everything")
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE id % 3 = 0")
     found = [row.id for row in spark.sql(searched("allowed")).collect()]
     assert len(found) == K
@@ -119,6 +122,84 @@ def test_the_condition_of_a_view_never_comes_after_the_search(spark: SparkSessio
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE id > 7")
     with pytest.raises(SPARK_ERRORS, match="comes before the search"):
         spark.sql(searched("allowed", **more)).collect()
+
+
+OUT_OF_VIEW = {
+    "'id > 3) OR (true'": "syntax error",
+    "'true) OR true -- '": "syntax error",
+    "'true -- '": None,
+    "'true) OR (true /* '": "syntax error",
+    "'id > 0 /* '": "not closed|syntax error",
+    "'true OR id > 3'": None,
+    "'id IN (SELECT 1) OR true'": None,
+}
+
+
+@pytest.mark.parametrize("option", [None, "filter", "Filter"])
+def test_no_filter_of_a_user_reaches_out_of_a_view(spark: SparkSession, table: Dataset, option: str | None) -> None:
+    reader = spark.read.format("lance")
+    (reader if option is None else reader.option(option, "id % 3 = 0 -- these")).load(table.uri).createOrReplaceTempView("everything")
+    more = {"prefilter": "true"}
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything {'WHERE id % 3 = 0' if option is None else ''}")
+    for text, told in OUT_OF_VIEW.items():
+        if told is None:
+            found = [row.id for row in spark.sql(searched("allowed", filter=text, **more)).collect()]
+            assert len(found) == K
+            assert all(i % 3 == 0 for i in found)
+            continue
+        with pytest.raises(SPARK_ERRORS, match=told):
+            spark.sql(searched("allowed", filter=text, **more)).collect()
+
+
+OF_ZONES = {
+    "at > TIMESTAMP '2024-01-01 12:00:00'": None,
+    "at > '2024-01-01 12:00:00'": None,
+    "at > DATE '2024-01-01'": None,
+    "local > TIMESTAMP_NTZ '2024-01-01 12:00:00'": None,
+    "at IN (SELECT TIMESTAMP '2024-01-01 12:00:00')": "returns times of a zone",
+    "hour(at) > 11": "is of the time zone America/New_York",
+    "CAST(at AS DATE) < DATE '2024-01-01'": "is of the time zone America/New_York",
+    "CAST(at AS STRING) < '2024-01-01 12:00:00'": "is of the time zone America/New_York",
+    "at > local": "is of the time zone America/New_York",
+}
+"""Conditions of views on times, and why a search cannot have them in a session whose zone is not UTC."""
+
+
+def test_times_in_the_condition_of_a_view_are_those_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
+    hours = [datetime.datetime(2024, 1, 1, hour) for hour in range(24)]
+    zoned = [hour.replace(tzinfo=datetime.UTC) for hour in hours]
+    vectors = pa.array([[0.0, 1.0]] * len(hours), pa.list_(pa.float32(), 2))
+    made = Dataset.write(tmp_path / "t", pa.table({"at": zoned, "local": hours, "vec": vectors}))
+    spark.read.format("lance").load(made.uri).createOrReplaceTempView("everything")
+    search = "SELECT at FROM lance_vector_search('allowed', 'vec', array(0, 1), 50)"
+    with settings(spark, session__timeZone="America/New_York"):
+        for condition, told in OF_ZONES.items():
+            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE {condition}")
+            if told is not None:
+                with pytest.raises(SPARK_ERRORS, match=told):
+                    spark.sql(search).collect()
+                continue
+            assert sorted(spark.sql(search).collect()) == sorted(spark.sql("SELECT at FROM allowed").collect())
+    with settings(spark, session__timeZone="Etc/UTC"):
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE hour(at) > 11")
+        assert len(spark.sql(search).collect()) == 12
+
+
+@pytest.mark.parametrize("argument", ["version", "tag", "timestamp", "branch"])
+def test_a_view_with_a_condition_shows_no_rows_of_other_versions(spark: SparkSession, table: Dataset, argument: str) -> None:
+    spark.read.format("lance").load(table.uri).createOrReplaceTempView("everything")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW allowed AS SELECT * FROM everything WHERE id > 7")
+    value = "1" if argument == "version" else "'x'"
+    with pytest.raises(SPARK_ERRORS, match=f"has the rows of one version: leave out {argument}"):
+        spark.sql(searched("allowed", **{argument: value})).collect()
+
+
+@pytest.mark.parametrize("option", ["columns", "Columns"])
+def test_a_view_of_chosen_columns_shows_no_others(spark: SparkSession, table: Dataset, option: str) -> None:
+    spark.read.format("lance").option(option, "id,vec").load(table.uri).createOrReplaceTempView("allowed")
+    with pytest.raises(SPARK_ERRORS, match="a view of chosen columns"):
+        spark.sql(searched("allowed", columns="'id,name'").replace("SELECT id", "SELECT name")).collect()
+    assert spark.sql(searched("allowed").replace("SELECT id", "SELECT *")).columns[:2] == ["id", "vec"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError
+from lance_spark.predicate import both
 from lance_spark.spark.options.known import KNOWN
 from lance_spark.spark.options.read import JOINS, SEARCHES
 from lance_spark.table.search.nearest import DEFAULT_K
@@ -97,9 +98,12 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     if not is_feed and any(name.lower() in _OF_SEARCHES for name in found):
         raise InvalidOptionError(f"{call['name']} cannot search a view of a path with the option limit, or of a search; give it the path")
     if found.get("prefilter") == "true" and not is_feed:
-        _check_comes_before(call["name"], given)
-    if "filter" in found and "filter" in given:
-        found["filter"] = f"({found.pop('filter')}) AND ({given.pop('filter')})"
+        _check_stays_in_view(call["name"], given)
+    if "columns" in given and any(name.lower() in _OF_COLUMNS for name in found):
+        raise InvalidOptionError(f"{call['name']} cannot give a view of chosen columns others: leave out columns, and select some")
+    own = next((name for name in found if name.lower() == "filter"), None)
+    if own is not None and "filter" in given:
+        found["filter"] = both(found.pop(own), given.pop("filter"))
     if is_feed:
         return {**found, "readChangeFeed": "true", **_feed_options(given)}
     if call["name"] == BRANCH_DIFF:
@@ -107,8 +111,10 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     return {**found, **_options(call["name"], given)}
 
 
-def _check_comes_before(name: str, given: Mapping[str, Any]) -> None:
-    """Raise InvalidOptionError for arguments by which the condition of a view would come after the search."""
+def _check_stays_in_view(name: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError for arguments by which a search would find other rows than those of a view with a condition."""
+    if others := [argument for argument in _OF_OTHER_ROWS if argument in given]:
+        raise InvalidOptionError(f"{name} searches a view with a condition, which has the rows of one version: leave out {others[0]}")
     is_after = not given["prefilter"] if "prefilter" in given else "filter" in given
     if is_after:
         raise InvalidOptionError(
@@ -136,6 +142,9 @@ def _keys(*options: str) -> frozenset[str]:
 
 _OF_VERSIONS = _keys("version", "tag", "timestamp")
 _OF_SEARCHES = _keys("limit", *SEARCHES)
+_OF_COLUMNS = _keys("columns")
+_OF_OTHER_ROWS = ("version", "tag", "timestamp", "branch")
+"""Arguments that read other rows of the table than those that a view of it has."""
 
 
 def _arguments(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.TimestampType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -75,6 +76,10 @@ final class QueriedValues extends scala.runtime.AbstractPartialFunction {
       throw new IllegalArgumentException("a query behind IN returns one column, but one has " + columns);
     }
     DataType type = found.schema().fields()[0].dataType();
+    if (type instanceof TimestampType) {
+      throw new IllegalArgumentException("a query behind IN returns integers, decimals, texts, dates or booleans, "
+          + "but one returns times of a zone");
+    }
     List rows = found.distinct().limit(MOST + 1).collectAsList();
     if (rows.size() > MOST) {
       throw new IllegalArgumentException("a query behind IN returns more than " + MOST

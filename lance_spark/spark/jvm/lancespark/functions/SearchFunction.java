@@ -96,7 +96,7 @@ public class SearchFunction implements scala.Function1 {
     if (CHANGES.contains(name)) throw new IllegalArgumentException(name + " takes a lance table, and " + view + " is a view of some rows of one");
     Object own = taken(options, FILTER);
     taken(options, PREFILTER);
-    options.put(FILTER, own == null ? filter : "(" + own + ") AND " + filter);
+    options.put(FILTER, own == null ? filter : "(" + own + "\n) AND " + filter);
     options.put(PREFILTER, "true");
   }
 

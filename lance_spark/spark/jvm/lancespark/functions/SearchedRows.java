@@ -1,19 +1,23 @@
 package lancespark.functions;
 
+import java.time.ZoneOffset;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.table.WholeTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceCurrentLike;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -56,7 +60,27 @@ final class SearchedRows {
       throw new IllegalArgumentException("the condition " + condition.sql()
           + " of a view is not deterministic, and cannot come before a search");
     }
-    return ((Expression) QueriedValues.in(condition).transformDown(new Constants())).sql();
+    return inUtc((Expression) QueriedValues.in(condition).transformDown(new Constants()));
+  }
+
+  /** The text of an expression: a filter takes times to be in UTC, Spark writes them in the session's zone. */
+  private static String inUtc(Expression condition) {
+    final Expression written = condition;
+    SQLConf conf = Session.active().sessionState().conf().clone();
+    conf.setConfString(SQLConf$.MODULE$.SESSION_LOCAL_TIMEZONE().key(), "UTC");
+    return (String) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+      public Object apply() { return written.sql(); }
+    });
+  }
+
+  /** A filter knows no zone but UTC: neither the hour of a time in another one, nor its date. */
+  private static void checkInUtc(Expression expression) {
+    if (!(expression instanceof TimeZoneAwareExpression)) return;
+    TimeZoneAwareExpression aware = (TimeZoneAwareExpression) expression;
+    if (aware instanceof Cast && !((Cast) aware).needsTimeZone()) return;
+    if (aware.zoneId().normalized().equals(ZoneOffset.UTC)) return;
+    throw new IllegalArgumentException("the condition " + expression.sql() + " of a view is of the time zone "
+        + aware.zoneId() + ", and cannot come before a search; name it in UTC");
   }
 
   /** Makes literals of constants, and takes the names of tables off the columns. */
@@ -67,7 +91,10 @@ final class SearchedRows {
     }
 
     public Object applyOrElse(Object node, scala.Function1 others) {
-      if (!isDefinedAt(node)) return others.apply(node);
+      if (!isDefinedAt(node)) {
+        checkInUtc((Expression) node);
+        return others.apply(node);
+      }
       if (node instanceof Attribute) {
         List<String> name = Collections.singletonList(((Attribute) node).name());
         return new UnresolvedAttribute(CollectionConverters.asScala(name).toSeq());
