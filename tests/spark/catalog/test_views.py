@@ -204,3 +204,19 @@ def test_a_namespace_keeps_views_without_spark(tmp_path: Path) -> None:
     assert without.list_views() == []
     with pytest.raises(UnsupportedFeatureError, match="with a __manifest has views"):
         without.put_view(["v"], "one")
+
+
+def test_no_write_to_a_view_reaches_a_table_of_another_catalog(fresh: Lake) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT id, name FROM lance.ns.t")
+    fresh.sql("CREATE DATABASE spark_catalog.ns")
+    try:
+        rows = fresh.spark.sql("SELECT 1 AS id, 'a' AS name")
+        for mode in ("error", "append", "overwrite"):
+            with pytest.raises(SPARK_ERRORS, match="is a view, and no table|ALREADY_EXISTS"):
+                rows.write.mode(mode).format("lance").saveAsTable("lance.ns.v")
+        with pytest.raises(SPARK_ERRORS, match="is a view, and no table"):
+            rows.write.insertInto("lance.ns.v")
+        assert fresh.sql("SHOW TABLES IN spark_catalog.ns") == []
+    finally:
+        fresh.sql("DROP DATABASE spark_catalog.ns CASCADE")
+    assert fresh.sql("SELECT count(*) FROM lance.ns.t") == [(2,)]

@@ -88,6 +88,13 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
 
   public Table loadTable(Identifier id) { return load(id, Json.object()); }
 
+  /** A table to be written. For an entry of its own kind, such as that of a view, Spark would write to its own catalog. */
+  public Table loadTable(Identifier id, Set privileges) {
+    Table table = loadTable(id);
+    if (!(table instanceof V1Table)) return table;
+    throw new UnsupportedOperationException("'" + id + "' is a view, and no table: write ALTER VIEW, or name the table");
+  }
+
   /** `version` is a number or a tag. */
   public Table loadTable(Identifier id, String version) { return load(id, Json.object().put("version", version)); }
 
