@@ -212,7 +212,7 @@ def test_no_write_to_a_view_reaches_a_table_of_another_catalog(fresh: Lake) -> N
     try:
         rows = fresh.spark.sql("SELECT 1 AS id, 'a' AS name")
         for mode in ("error", "append", "overwrite"):
-            with pytest.raises(SPARK_ERRORS, match="is a view, and no table|ALREADY_EXISTS"):
+            with pytest.raises(SPARK_ERRORS, match=r"is a view, and no table|ALREADY_EXISTS"):
                 rows.write.mode(mode).format("lance").saveAsTable("lance.ns.v")
         with pytest.raises(SPARK_ERRORS, match="is a view, and no table"):
             rows.write.insertInto("lance.ns.v")
