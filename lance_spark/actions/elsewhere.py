@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from lance_spark.actions.action import Action, Parameter
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.versions.snapshot import Snapshot
 
 _TEXTS, _MAP = "array<string>", "map<string,string>"
 
 
-def _refused(snapshot: Snapshot, **given: Any) -> NoReturn:
-    raise AssertionError("CALL says what to write instead, and asks no more")
-
-
 def _without_meaning(name: str, instead: str, **parameters: str) -> Action:
     """An operation that is refused; `parameters` are its names and types in Iceberg, besides the table."""
+
+    def refused(snapshot: Snapshot, **given: Any) -> NoReturn:
+        # CALL says so before it looks for a table.
+        raise UnsupportedFeatureError(f"{name} has no meaning for lance tables: {instead}")
+
     described = tuple(Parameter(parameter, kind, "as in Iceberg") for parameter, kind in parameters.items())
     help = "is an error that says what to do instead"
-    return Action(name, help, {"result": "string"}, _refused, described, command=None, instead=instead)
+    return Action(name, help, {"result": "string"}, refused, described, command=None, instead=instead)
 
 
 _NO_STATISTICS = "nothing is needed: a scan takes rows, bytes and bounds from the table itself"

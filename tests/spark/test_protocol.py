@@ -244,7 +244,7 @@ def is_telling(name: str) -> bool:
 
 
 def test_python_answers_each_request_of_java_and_has_no_other() -> None:
-    asked = set(re.findall(r'python\.(?:ask|options)\("(\w+)"', "".join(sources().values())))
+    asked = set(re.findall(r'\b(?:ask|options)\((?:place, )?"(\w+)"', "".join(sources().values())))
     assert asked == {*source._OPERATIONS, "write", "tasks"}
 
 

@@ -79,7 +79,10 @@ class Cluster:
             yield self.get_file_info(path)
             return
         for name in sorted(os.listdir(self._place(path))):
-            status = self.get_file_info(f"{path.rstrip('/')}/{name}")
+            try:
+                status = self.get_file_info(f"{path.rstrip('/')}/{name}")
+            except FileNotFoundError:
+                continue  # a server lists a folder at one moment; here another client has just renamed the file
             yield status
             if recursive and status.isdir:
                 yield from self.list_status(status.path, recursive)
