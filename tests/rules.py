@@ -113,7 +113,7 @@ CASES: tuple[Rule, ...] = (
         70_000,
         given_type=_INT,
         old=0,
-        error="does not fit|CAST_OVERFLOW|NOT_SUPPORTED_CHANGE_COLUMN",
+        error="does not fit|CAST_OVERFLOW|wider only",
         kinds=(*ALL, "added", "retyped"),
     ),
     Rule(

@@ -220,3 +220,14 @@ def test_no_write_to_a_view_reaches_a_table_of_another_catalog(fresh: Lake) -> N
     finally:
         fresh.sql("DROP DATABASE spark_catalog.ns CASCADE")
     assert fresh.sql("SELECT count(*) FROM lance.ns.t") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "statement", ["OPTIMIZE {v}", "VACUUM {v}", "RESTORE TABLE {v} TO VERSION AS OF 1", "CREATE TABLE lance.ns.c SHALLOW CLONE {v}"]
+)
+def test_statements_about_tables_do_not_reach_through_a_view(fresh: Lake, statement: str) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT * FROM lance.ns.t")
+    before = fresh.versions("ns.t")
+    with pytest.raises(SPARK_ERRORS, match="is a view, and no table"):
+        fresh.sql(statement.format(v="lance.ns.v"))
+    assert fresh.versions("ns.t") == before

@@ -7,7 +7,6 @@ import lancespark.core.Session;
 import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.table.LanceTable;
-import lancespark.table.WholeTable;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters$;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
@@ -104,11 +103,6 @@ public class SearchFunction implements scala.Function1 {
   private static Object taken(Map options, String name) {
     for (Object key : new ArrayList(options.keySet())) if (((String) key).equalsIgnoreCase(name)) return options.remove(key);
     return null;
-  }
-
-  /** The lance table with a name, or that of a view of all its columns and rows; null for others. */
-  public static DataSourceV2Relation relation(String table) {
-    return WholeTable.of(Session.active().table(table).queryExecution().analyzed());
   }
 
   /** The options of a user for a read of a lance table. */

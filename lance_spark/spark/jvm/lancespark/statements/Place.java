@@ -13,6 +13,10 @@ import lancespark.functions.SearchFunction;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.table.LanceTable;
+import lancespark.table.WholeTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -47,7 +51,11 @@ class Place {
     if (isPath && !manager.isCatalogRegistered(first)) return at(path, names, null);
     DataSourceV2Relation relation;
     try {
-      relation = SearchFunction.relation(SqlNames.quoted(Json.of(names)));
+      LogicalPlan found = Session.active().table(SqlNames.quoted(Json.of(names))).queryExecution().analyzed();
+      if (isKeptView(found) && manager.of(names) instanceof NamespaceCatalog) {
+        throw new UnsupportedOperationException(SqlNames.quoted(Json.of(names)) + " is a view, and no table; write the name of its table");
+      }
+      relation = WholeTable.of(found);
     } catch (Throwable t) {
       // To open the path says more than Spark does.
       if (isPath && manager.catalog(first) instanceof NamespaceCatalog) return at(path, names, null);
@@ -61,6 +69,13 @@ class Place {
     Place place = isOwn ? new Place((NamespaceCatalog) catalog, "id", Json.names(id), id, null) : at(SearchFunction.options(relation), names, entry(relation));
     place.named = relation;
     return place;
+  }
+
+  /** Whether a plan is that of a view which a catalog keeps: it may show less than its table, so that statements do not reach through it. */
+  private static boolean isKeptView(LogicalPlan plan) {
+    LogicalPlan inner = plan;
+    while (inner instanceof SubqueryAlias) inner = ((SubqueryAlias) inner).child();
+    return inner instanceof View && !((View) inner).isTempView();
   }
 
   /** Whether a name is one in a catalog of lance tables; no name: whether that is the current catalog. A temporary view is in none. */
