@@ -164,7 +164,7 @@ def test_refresh_makes_what_the_query_is_after_any_history(kind: str, seed: int,
 @pytest.mark.parametrize("change", others_slow(CHANGES, []))
 @pytest.mark.parametrize("kind", INCREMENTAL)
 def test_refresh_after_each_change(kind: str, change: str, views: Lake) -> None:
-    CHANGES[change](views, random.Random(change))
+    CHANGES[change](views, random.Random(f"{kind}, {change}"))
     assert refresh(views, f"v{[*INCREMENTAL].index(kind)}")[0] in ("incremental", "none", "full")
 
 
