@@ -11,22 +11,25 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+LONG = 40
+"""A file with more slow tests than this is in all parts of the slow tests."""
+INSTALLING = ("test_wheel.py",)
+"""Files whose tests take a minute each, since they install environments: they are begun with, and are in all parts, too."""
+
 
 def by_spark(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The files that use the session of Spark first, each in one piece; files with few tests in the middle."""
+    """The files that use the session of Spark first, each in one piece; files with few tests in the middle; those that install last."""
     tests = Counter(item.path for item in items)
     with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
 
     def place(item: pytest.Item) -> tuple[int, int, str]:
+        if item.path.name in INSTALLING:
+            return 2, 0, str(item.path)  # the second worker begins with it
         if item.path in with_spark:
             return 0, -tests[item.path], str(item.path)
         return 1, tests[item.path], str(item.path)
 
     return sorted(items, key=place)
-
-
-LONG = 40
-"""A file with more slow tests than this is in all parts of the slow tests."""
 
 
 def part_of(slow: Sequence[pytest.Item], part: int, parts: int) -> list[pytest.Item]:
@@ -40,7 +43,7 @@ def part_of(slow: Sequence[pytest.Item], part: int, parts: int) -> list[pytest.I
     for _, tests in groupby(slow, key=lambda item: item.path):
         of_file = list(tests)
         number = len(of_file)
-        if number > LONG:
+        if number > LONG or of_file[0].path.name in INSTALLING:
             chosen += of_file[number * (part - 1) // parts : number * part // parts]
             continue
         if short % parts == part - 1:

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from tests.schedule import LONG, part_of
+from tests.schedule import INSTALLING, LONG, part_of
 
-FILES = {"short": 3, "at the limit": LONG, "long": LONG + 1, "longer": 1000, "of one": 1, "another": 2}
+FILES = {"short": 3, "at the limit": LONG, "long": LONG + 1, "longer": 1000, "of one": 1, "another": 2, "test_wheel.py": 14}
 
 
 def in_files(numbers: dict[str, int]) -> list[pytest.Item]:
@@ -31,7 +31,7 @@ def test_each_test_is_in_one_part(parts: int) -> None:
     assert sorted(id(test) for tests in found for test in tests) == sorted(map(id, slow))
     for file, number in FILES.items():
         in_parts = [sum(test.path.name == file for test in tests) for tests in found]
-        if number <= LONG:
+        if number <= LONG and file not in INSTALLING:
             assert max(in_parts) == number
         else:
             assert max(in_parts) - min(in_parts) <= 1
