@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -36,7 +36,7 @@ class ViewInput:
     """An input as a refresh has read it: where it is, the version and its identity, and the columns that the query reads.
 
     `columns` has the id and the type of the field of each column. `reference` is the version, tag or time that the query names, or
-    empty if it reads the latest version.
+    empty if it reads the latest version. `branch` is that of the version; it is empty for the main one.
     """
 
     name: str
@@ -45,6 +45,7 @@ class ViewInput:
     identity: str
     columns: Mapping[str, list[Any]]
     reference: str = ""
+    branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class ViewRecord:
 
     `schema` is that of the query, as Spark's JSON. Its rows have the column with the ids of rows of the first input if `has_row`.
     `number` tells refreshes apart. The refresh was based on the version `based_on` of the view (0: it made or replaced the table),
-    and made `version`.
+    and made `version`. `meaning` is a digest of the query with the views, functions and literals that its names stood for, and
+    `settings` those of the session that its values depend on.
     """
 
     query: str
@@ -65,6 +67,8 @@ class ViewRecord:
     number: int
     based_on: int
     version: int = 0
+    meaning: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The record as text."""

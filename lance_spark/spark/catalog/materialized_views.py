@@ -8,6 +8,7 @@ says whether there is nothing to do, or the changed units are computed anew, or 
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +50,7 @@ def view_query(catalog: Catalog, place: Place) -> dict[str, Any]:
         "query": record.query,
         "current": record.catalog,
         "namespace": record.namespace,
-        "inputs": [{"version": each.version} for each in record.inputs],
+        "inputs": [{"version": each.version, "branch": each.branch} for each in record.inputs],
         "has_row": record.has_row,
         "adds_only": False,
         "version": view.version,
@@ -113,7 +114,18 @@ def view_plan(
     read = tuple(each.read for each in inputs)
     based_on = 0 if view is None or makes else view.version
     number = _next_number(before)
-    record = ViewRecord(query, current, tuple(namespace), shape["columns"], has_row, read, number, based_on)
+    record = ViewRecord(
+        query,
+        current,
+        tuple(namespace),
+        shape["columns"],
+        has_row,
+        read,
+        number,
+        based_on,
+        meaning=hashlib.sha256(shape["meaning"].encode()).hexdigest(),
+        settings=shape["settings"],
+    )
     if view is None or before is None or makes:
         changes = [InputChanges(each.snapshot.version, each.snapshot.version) for each in inputs]
         refresh = _Refresh("full", "", replaces=True)
@@ -165,6 +177,8 @@ def _refresh(
         return _Refresh("full", "FULL was asked for")
     if why := written_by_others(view, before.based_on, before.version):
         return _Refresh("full", why)
+    if why := _meant_otherwise(before, record):
+        return _Refresh("full", why)
     if not any(each.is_changed for each in changes):
         return _Refresh("none", "no input has changed")
     unknown = [each.unknown for each in changes if each.unknown]
@@ -177,6 +191,16 @@ def _refresh(
         name = record.inputs[0].name
         return _Refresh("full", f"{name} has no stable row ids, by which the rows of the view that a change concerns would be known")
     return _Refresh("incremental", "", adds_only=True)
+
+
+def _meant_otherwise(before: ViewRecord, now: ViewRecord) -> str:
+    """Why the same query gives other values of the same rows than at the last refresh; empty if it gives the same."""
+    if before.meaning != now.meaning:
+        return "a view, a function or a literal such as DATE 'today' in the query is another than at the last refresh"
+    for name, value in now.settings.items():
+        if (known := before.settings.get(name)) != value:
+            return f"the {name} of the session is {value}, and was {known} at the last refresh"
+    return ""
 
 
 def _changes(before: ViewRecord, number: int, given: _Input) -> InputChanges:
@@ -193,6 +217,7 @@ def _told(given: _Input, change: InputChanges) -> dict[str, Any]:
         "name": given.read.name,
         "old": change.old,
         "version": change.new,
+        "branch": given.read.branch,
         "changed": change.is_changed,
         "net": "true" if given.snapshot.manifest.has_stable_row_ids else "false",
         "shown": what if change.is_changed else "none",

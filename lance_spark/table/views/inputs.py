@@ -34,7 +34,9 @@ class InputChanges:
 def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str) -> ViewInput:
     """What a view remembers of an input, of which its query reads these columns."""
     fields = {field.name: [field.id, str(field.to_arrow().type)] for field in snapshot.manifest.schema.fields}
-    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, {name: fields[name] for name in columns}, reference)
+    read = {column: fields[column] for column in columns}
+    branch = snapshot.manifest.branch or ""
+    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, read, reference, branch)
 
 
 def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> InputChanges:
@@ -110,6 +112,9 @@ def written_by_others(snapshot: Snapshot, based_on: int, refreshed: int) -> str:
 
 def pending_rows(recorded: ViewInput, latest: Snapshot) -> int | None:
     """How many rows of an input were inserted, updated or deleted since a view has read it; None if versions do not tell."""
+    before = find_version(latest.store, recorded.version)
+    if before is None or before.identity != recorded.identity or has_log(latest.manifest):
+        return None
     total = 0
     for version in range(recorded.version + 1, latest.version + 1):
         try:

@@ -21,6 +21,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
 from tests.sample import others_slow
 from tests.spark.catalog.lakes import Lake, lake
+from tests.spark.plans import settings
 from tests.spark_session import SPARK_ERRORS
 
 INCREMENTAL = {
@@ -216,6 +217,52 @@ def test_an_input_with_another_past_is_read_as_a_whole(case: str, shop: Lake) ->
     assert refresh(shop, "v") == ("incremental", "")
 
 
+@pytest.fixture(scope="module")
+def meanings(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A catalog with a table, and with a view and a function that queries name."""
+    with lake(spark, tmp_path_factory.mktemp("meanings")) as own:
+        made(own)
+        yield own
+        own.sql("DROP VIEW IF EXISTS spark_catalog.default.large")
+
+
+MEANINGS: dict[str, tuple[str, Callable[[Lake, int], object]]] = {
+    "a view": (
+        "SELECT id, x FROM spark_catalog.default.large",
+        lambda own, turn: own.sql(f"CREATE OR REPLACE VIEW spark_catalog.default.large AS SELECT id, x FROM lance.t WHERE x > {5 + turn}"),
+    ),
+    "a function": (
+        "SELECT id, viewed(x) AS y FROM lance.t",
+        lambda own, turn: own.spark.udf.register("viewed", lambda x: x + turn, "bigint"),
+    ),
+    "the time zone": (
+        "SELECT id, CAST(timestamp_seconds(x) AS STRING) AS s FROM lance.t",
+        lambda own, turn: own.spark.conf.set("spark.sql.session.timeZone", ["UTC", "Asia/Tokyo"][turn]),
+    ),
+    "the ANSI mode": (
+        "SELECT id, s || x AS s FROM lance.t",
+        lambda own, turn: own.spark.conf.set("spark.sql.ansi.enabled", ["true", "false"][turn]),
+    ),
+}
+"""Queries whose text stays the same when a name or a setting gets another meaning, and what gives it one."""
+
+
+@pytest.mark.parametrize("case", others_slow(MEANINGS, ["a view", "the time zone"]))
+def test_a_query_that_means_something_else_now_is_computed_as_a_whole(case: str, meanings: Lake) -> None:
+    query, mean = MEANINGS[case]
+    with settings(meanings.spark, **{"session.timeZone": "America/New_York", "ansi.enabled": "true"}):
+        mean(meanings, 0)
+        meanings.sql(f"CREATE OR REPLACE MATERIALIZED VIEW lance.v AS {query}")
+        assert refresh(meanings, "v")[0] == "none"
+        opened(meanings, "t").update({"x": "x + 1"}, "id % 10 = 4")
+        mean(meanings, 1)
+        mode, why = refresh(meanings, "v")
+        assert (mode, "at the last refresh" in why) == ("full", True)
+        opened(meanings, "t").add_columns({f"c_{case.replace(' ', '_')}": "x"})
+        opened(meanings, "t").update({"x": "x + 1"}, "id % 10 = 5")
+        assert refresh(meanings, "v") == ("incremental", "")
+
+
 def test_without_row_ids_new_rows_are_added_and_other_changes_need_all_rows(shop: Lake) -> None:
     shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT id, x + 1 AS y FROM lance.p")
     shop.sql("CREATE MATERIALIZED VIEW lance.g AS SELECT k, sum(x) AS s FROM lance.p GROUP BY k")
@@ -288,6 +335,42 @@ def test_a_view_of_a_branch_a_tag_a_clone_and_a_view(shop: Lake) -> None:
     assert refresh(shop, "vb") == refresh(shop, "vv") == refresh(shop, "vc") == ("incremental", "")
     shop.sql("ALTER TABLE lance.t REPLACE TAG g")
     assert refresh(shop, "vg") == ("incremental", "")
+
+
+def test_a_tag_of_a_branch_is_read_from_the_branch(shop: Lake) -> None:
+    shop.sql("ALTER TABLE lance.t CREATE BRANCH b")
+    shop.sql("DELETE FROM lance.t.branch_b WHERE id > 3")
+    shop.sql("DELETE FROM lance.t WHERE id < 10")
+    of_table = lance.dataset(shop.location("t"))
+    of_table.tags.create("g", ("b", 2))
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT id FROM lance.t VERSION AS OF 'g'")
+    check(shop, "v")
+    assert shop.sql("VERIFY MATERIALIZED VIEW lance.v") == [(4, 0, 0)]
+    shop.sql("INSERT INTO lance.t.branch_b SELECT * FROM lance.t WHERE id = 20")
+    of_table.tags.update("g", ("b", 3))
+    assert refresh(shop, "v") == ("incremental", "")
+
+
+def test_all_columns_of_a_view_are_those_of_another(shop: Lake) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT id, x FROM lance.t")
+    shop.sql("CREATE MATERIALIZED VIEW lance.w AS SELECT * FROM lance.v")
+    append(shop, "t", rows(2, 70))
+    assert refresh(shop, "v") == ("incremental", "")
+    mode, why = refresh(shop, "w")
+    assert (mode, "_source_row_id" in why) == ("full", True)
+
+
+def test_a_table_that_was_made_again_is_not_listed_as_read(shop: Lake) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT id FROM lance.p")
+    shop.sql("DROP TABLE lance.p")
+    Dataset.write(str(shop.root / "p.lance"), rows(3))
+    assert [row[2:5] for row in shop.sql("SHOW MATERIALIZED VIEWS IN lance")] == [(1, None, None)]
+
+
+def test_a_map_cannot_be_verified(shop: Lake) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT id, map('x', x) AS pairs FROM lance.t")
+    with pytest.raises(SPARK_ERRORS, match="cannot compare the map in the column pairs"):
+        shop.sql("VERIFY MATERIALIZED VIEW lance.v")
 
 
 def test_indexes_stay_and_each_version_has_its_record(shop: Lake) -> None:
@@ -369,6 +452,9 @@ def test_a_refresh_that_fails_leaves_the_view_and_the_next_one_goes_on(shop: Lak
 NOT_OF_A_VIEW = {
     "SELECT id, rand() AS r FROM lance.t": r"rand\(\): it is not deterministic",
     "SELECT id, current_date() AS day FROM lance.t": "depends on when",
+    "SELECT id, current_timezone() AS zone FROM lance.t": "depends on when",
+    "SELECT id FROM lance.t TABLESAMPLE (50 PERCENT)": "TABLESAMPLE: each refresh would choose other rows",
+    "SELECT id FROM lance.t WHERE x > bound": "the variable .*bound.*: a refresh may run in another session",
     "SELECT id FROM lance.t WHERE x > (SELECT max(k) * rand() FROM lance.d)": "not deterministic",
     "SELECT id FROM range(5)": "each input must be a lance table",
     "SELECT t.id FROM lance.t AS t, some_rows": "temporary view some_rows",
@@ -382,6 +468,7 @@ NOT_OF_A_VIEW = {
 
 def test_queries_that_are_no_views_are_refused_by_name(shop: Lake) -> None:
     shop.spark.range(3).createOrReplaceTempView("some_rows")
+    shop.sql("DECLARE OR REPLACE VARIABLE bound INT DEFAULT 4")
     for query, expected in NOT_OF_A_VIEW.items():
         with pytest.raises(SPARK_ERRORS, match=expected):
             shop.sql(f"CREATE MATERIALIZED VIEW lance.w AS {query}")

@@ -37,6 +37,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * CREATE, REFRESH, EXPLAIN REFRESH, VERIFY and DROP MATERIALIZED VIEW, and SHOW MATERIALIZED VIEWS. What a view remembers, and what a refresh must read, is known in Python: see
@@ -99,7 +100,7 @@ class MaterializedView {
     request.set("namespace", Json.names(SessionCatalogs.active().currentNamespace()));
     if (isThere && says("REPLACE")) request.set("place", place().json);
     ViewQuery view = analysed(request);
-    request.set("shape", view.json());
+    request.set("shape", shape(view));
     JsonNode plan = catalog().python.ask("view_plan", request, Identifier.of(new String[0], statement.named()), new String[0]);
     CreateTableWriter writer = writer(view, plan);
     if (says("REPLACE")) writer.createOrReplace();
@@ -145,6 +146,9 @@ class MaterializedView {
     JsonNode request = ask(place, "view_query", Json.object());
     ViewQuery view = analysed(request);
     if (view.inputs.size() != Json.at(request, "inputs").size()) throw wrong("its query reads other tables than the last refresh; REFRESH it first");
+    for (Attribute column : CollectionConverters.asJava(view.plan.output())) {
+      if (ViewQuery.hasMap(column.dataType())) throw new UnsupportedOperationException("VERIFY MATERIALIZED VIEW: Spark cannot compare the map in the column " + column.name());
+    }
     Map options = SearchFunction.options(place.relation());
     options = new HashMap(options);
     options.put("version", Json.at(request, "version").asText());
@@ -215,8 +219,15 @@ class MaterializedView {
   private JsonNode planned(Place place, JsonNode known, ViewQuery view, boolean isFull) {
     ObjectNode request = Json.object().put("full", isFull);
     for (String name : new String[] { "query", "current", "namespace" }) request.set(name, Json.at(known, name));
-    request.set("shape", view.json());
+    request.set("shape", shape(view));
     return ask(place, "view_plan", request);
+  }
+
+  /** What Python knows of the query, and of the settings that its values depend on. */
+  private ObjectNode shape(ViewQuery view) {
+    ObjectNode shape = view.json();
+    shape.set("settings", Json.object().put("time zone", session.sessionState().conf().sessionLocalTimeZone()).put("ANSI mode", String.valueOf(session.sessionState().conf().ansiEnabled())));
+    return shape;
   }
 
   /** The query, whose names are those in the catalog and namespace of the one who made the view. */
@@ -341,9 +352,12 @@ class MaterializedView {
 
     private DataSourceV2Relation input(int i) { return (DataSourceV2Relation) view.inputs.get(i); }
 
+    /** The options that name the table or branch of an input. A tag may be of a version of a branch. */
     private Map options(int i) throws Exception {
       Map options = view.options(i);
-      for (String name : Names.VERSION_OPTIONS.split(" ")) if (!name.equals("branch")) options.remove(name);
+      for (String name : Names.VERSION_OPTIONS.split(" ")) options.remove(name);
+      String branch = Json.at(Json.at(inputs, i), "branch").asText();
+      if (!branch.isEmpty()) options.put("branch", branch);
       return options;
     }
 

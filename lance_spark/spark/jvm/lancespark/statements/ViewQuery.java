@@ -15,7 +15,9 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.VariableReference;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
@@ -26,6 +28,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Sample;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.plans.logical.Window;
@@ -48,7 +51,7 @@ class ViewQuery {
   /** The column of a view with the id of the row of the first table that a row comes from. */
   static final String ROW = "_source_row_id";
   private static final List CLOCKS = Arrays.asList(new String[] { "CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentUser",
-      "CurrentCatalog", "CurrentDatabase", "SessionUser" });
+      "CurrentCatalog", "CurrentDatabase", "SessionUser", "CurrentTimeZone" });
   final LogicalPlan plan;
   /** The scans of lance tables: those of the core come in the order of the plan. */
   final List inputs = new ArrayList();
@@ -75,7 +78,41 @@ class ViewQuery {
     ObjectNode json = Json.object().put("why", why).put("by_row", units == null).put("columns", plan.schema().json());
     json.set("keys", Json.names((String[]) keys.toArray(new String[keys.size()])));
     json.set("inputs", described);
-    return json;
+    return json.put("meaning", meaning());
+  }
+
+  /** The query with the views, functions and literals that its names stand for now. Ids that each analysis gives anew are left out. */
+  private String meaning() {
+    StringBuilder text = new StringBuilder();
+    addMeaning(plan, null, text);
+    return text.toString().replaceAll("#\\d+L?|(?<=_gen_alias_)\\d+", "");
+  }
+
+  /** Adds what a plan computes. Columns are `needed` above it; all, if that is null. Others are left out, since SELECT * names each new column of a table. */
+  private static void addMeaning(LogicalPlan node, Set needed, StringBuilder text) {
+    if (node instanceof DataSourceV2Relation) return;
+    text.append('(').append(node.nodeName());
+    if (node instanceof Join) text.append(' ').append(((Join) node).joinType().sql());
+    if (node instanceof View) text.append(' ').append(((View) node).desc().viewText());
+    boolean isPassing = node instanceof Filter || node instanceof Join || node instanceof SubqueryAlias || node instanceof View;
+    boolean isChoosing = node instanceof Project || node instanceof Aggregate;
+    Set below = isChoosing || isPassing && needed != null ? new HashSet() : null;
+    if (isPassing && below != null) below.addAll(needed);
+    for (Expression e : CollectionConverters.asJava(node.expressions())) {
+      boolean isLeftOut = node instanceof Project && needed != null && !needed.contains(((NamedExpression) e).exprId());
+      if (isLeftOut) continue;
+      addMeaning(e, text.append(' ').append(e.sql()));
+      if (below != null) for (Attribute column : CollectionConverters.asJava(e.references().toSeq())) below.add(column.exprId());
+    }
+    for (LogicalPlan child : CollectionConverters.asJava(node.children())) addMeaning(child, below, text);
+    text.append(')');
+  }
+
+  /** Adds what the text of an expression does not tell: queries, and functions of Python. */
+  private static void addMeaning(Expression e, StringBuilder text) {
+    if (e instanceof SubqueryExpression) addMeaning((LogicalPlan) ((SubqueryExpression) e).plan(), null, text);
+    if (e instanceof PythonFuncExpression) text.append(CollectionConverters.asJava(((PythonFuncExpression) e).func().command()));
+    for (Expression child : CollectionConverters.asJava(e.children())) addMeaning(child, text);
   }
 
   /** The options of a read of an input at its place. */
@@ -88,6 +125,7 @@ class ViewQuery {
 
   private void check(LogicalPlan node) throws Exception {
     if (node instanceof View && ((View) node).isTempView()) refuse("the temporary view " + ((View) node).desc().identifier().table(), "a refresh may run in another session");
+    if (node instanceof Sample) refuse("TABLESAMPLE", "each refresh would choose other rows");
     for (Expression e : CollectionConverters.asJava(node.expressions())) check(e);
     for (LogicalPlan child : CollectionConverters.asJava(node.children())) check(child);
     if (!node.children().isEmpty() || node instanceof OneRowRelation) return;
@@ -103,6 +141,7 @@ class ViewQuery {
 
   private void check(Expression e) throws Exception {
     if (CLOCKS.contains(e.getClass().getSimpleName())) refuse(e.sql(), "its value depends on when or by whom the view is refreshed");
+    if (e instanceof VariableReference) refuse("the variable " + e.sql(), "a refresh may run in another session");
     if (e instanceof SubqueryExpression) check((LogicalPlan) ((SubqueryExpression) e).plan());
     for (Expression child : CollectionConverters.asJava(e.children())) check(child);
     if (!e.deterministic() && !(e instanceof SubqueryExpression)) refuse(e.sql(), "it is not deterministic");
@@ -127,7 +166,13 @@ class ViewQuery {
     if (!plan.subqueriesAll().isEmpty()) why = "a subquery is not computed by parts";
     checkCore(core, new ArrayList());
     if (why.isEmpty() && isUnits) findKeys();
+    if (why.isEmpty() && !isUnits && hasRowColumn()) why = "the query has a column " + ROW + ", in which the view would keep the ids of rows; select the other columns by name";
     describe();
+  }
+
+  private boolean hasRowColumn() {
+    for (Attribute column : CollectionConverters.asJava(plan.output())) if (column.name().equalsIgnoreCase(ROW)) return true;
+    return false;
   }
 
   private void checkCore(LogicalPlan node, List above) throws Exception {
@@ -213,7 +258,7 @@ class ViewQuery {
     return null;
   }
 
-  private static boolean hasMap(DataType type) {
+  static boolean hasMap(DataType type) {
     if (type instanceof MapType) return true;
     if (type instanceof org.apache.spark.sql.types.ArrayType) return hasMap(((org.apache.spark.sql.types.ArrayType) type).elementType());
     if (!(type instanceof org.apache.spark.sql.types.StructType)) return false;
