@@ -177,12 +177,11 @@ def _refresh(
         return _Refresh("full", "FULL was asked for")
     if why := written_by_others(view, before.based_on, before.version):
         return _Refresh("full", why)
-    if why := _meant_otherwise(before, record):
-        return _Refresh("full", why)
-    if not any(each.is_changed for each in changes):
+    meant_otherwise = _meant_otherwise(before, record)
+    if not meant_otherwise and not any(each.is_changed for each in changes):
         return _Refresh("none", "no input has changed")
     unknown = [each.unknown for each in changes if each.unknown]
-    if why := shape["why"] or next(iter(unknown), ""):
+    if why := shape["why"] or next(iter(unknown), "") or meant_otherwise:
         return _Refresh("full", why)
     if not shape["by_row"] or record.has_row:
         return _Refresh("incremental", "")

@@ -9,6 +9,7 @@ import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
 import lancespark.table.LanceTable;
+import org.apache.spark.sql.catalyst.analysis.SQLScalarFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -65,6 +66,10 @@ class ViewQuery {
   /** What is changed in the core to find units by the changes of a table of LEFT JOIN: the joins, and filters above them. */
   private final Map outer = new IdentityHashMap();
   private final ArrayNode described = Json.array();
+  /** The ids of the columns of inputs that the result is computed of. */
+  private final Set read = new HashSet();
+  /** The query with the views, functions and literals that its names stand for now, and with ids that each analysis gives anew. */
+  private final StringBuilder meaning = new StringBuilder();
 
   ViewQuery(LogicalPlan analysed) throws Exception {
     this.plan = inlined(analysed, new HashMap());
@@ -78,22 +83,21 @@ class ViewQuery {
     ObjectNode json = Json.object().put("why", why).put("by_row", units == null).put("columns", plan.schema().json());
     json.set("keys", Json.names((String[]) keys.toArray(new String[keys.size()])));
     json.set("inputs", described);
-    return json.put("meaning", meaning());
+    return json.put("meaning", meaning.toString().replaceAll("#\\d+L?|(?<=_gen_alias_)\\d+", ""));
   }
 
-  /** The query with the views, functions and literals that its names stand for now. Ids that each analysis gives anew are left out. */
-  private String meaning() {
-    StringBuilder text = new StringBuilder();
-    addMeaning(plan, null, text);
-    return text.toString().replaceAll("#\\d+L?|(?<=_gen_alias_)\\d+", "");
-  }
-
-  /** Adds what a plan computes. Columns are `needed` above it; all, if that is null. Others are left out, since SELECT * names each new column of a table. */
-  private static void addMeaning(LogicalPlan node, Set needed, StringBuilder text) {
-    if (node instanceof DataSourceV2Relation) return;
-    text.append('(').append(node.nodeName());
-    if (node instanceof Join) text.append(' ').append(((Join) node).joinType().sql());
-    if (node instanceof View) text.append(' ').append(((View) node).desc().viewText());
+  /**
+   * Adds what a plan computes, and the columns that it reads. `needed` are the ids of its columns that are used above it; all are, if it is null. Others are left out:
+   * SELECT * in a part of the query names each new column of a table.
+   */
+  private void addMeaning(LogicalPlan node, Set needed) {
+    if (node instanceof DataSourceV2Relation) {
+      for (Attribute own : CollectionConverters.asJava(node.output())) if (needed == null || needed.contains(own.exprId())) read.add(own.exprId());
+      return;
+    }
+    meaning.append('(').append(node.nodeName());
+    if (node instanceof Join) meaning.append(' ').append(((Join) node).joinType().sql());
+    if (node instanceof View) meaning.append(' ').append(((View) node).desc().viewText());
     boolean isPassing = node instanceof Filter || node instanceof Join || node instanceof SubqueryAlias || node instanceof View;
     boolean isChoosing = node instanceof Project || node instanceof Aggregate;
     Set below = isChoosing || isPassing && needed != null ? new HashSet() : null;
@@ -101,18 +105,20 @@ class ViewQuery {
     for (Expression e : CollectionConverters.asJava(node.expressions())) {
       boolean isLeftOut = node instanceof Project && needed != null && !needed.contains(((NamedExpression) e).exprId());
       if (isLeftOut) continue;
-      addMeaning(e, text.append(' ').append(e.sql()));
+      meaning.append(' ').append(e.sql());
+      addMeaning(e);
       if (below != null) for (Attribute column : CollectionConverters.asJava(e.references().toSeq())) below.add(column.exprId());
     }
-    for (LogicalPlan child : CollectionConverters.asJava(node.children())) addMeaning(child, below, text);
-    text.append(')');
+    for (LogicalPlan child : CollectionConverters.asJava(node.children())) addMeaning(child, below);
+    meaning.append(')');
   }
 
-  /** Adds what the text of an expression does not tell: queries, and functions of Python. */
-  private static void addMeaning(Expression e, StringBuilder text) {
-    if (e instanceof SubqueryExpression) addMeaning((LogicalPlan) ((SubqueryExpression) e).plan(), null, text);
-    if (e instanceof PythonFuncExpression) text.append(CollectionConverters.asJava(((PythonFuncExpression) e).func().command()));
-    for (Expression child : CollectionConverters.asJava(e.children())) addMeaning(child, text);
+  /** Adds what the text of an expression does not tell: queries, and functions of SQL and Python. */
+  private void addMeaning(Expression e) {
+    if (e instanceof SubqueryExpression) addMeaning((LogicalPlan) ((SubqueryExpression) e).plan(), null);
+    if (e instanceof SQLScalarFunction) meaning.append(' ').append(((SQLScalarFunction) e).child().sql());
+    if (e instanceof PythonFuncExpression) meaning.append(CollectionConverters.asJava(((PythonFuncExpression) e).func().command()));
+    for (Expression child : CollectionConverters.asJava(e.children())) addMeaning(child);
   }
 
   /** The options of a read of an input at its place. */
@@ -288,9 +294,7 @@ class ViewQuery {
   }
 
   private void describe() throws Exception {
-    Set read = new HashSet();
-    addRead(plan, read);
-    for (Attribute column : CollectionConverters.asJava(plan.output())) read.add(column.exprId());
+    addMeaning(plan, null);
     for (int i = 0; i < inputs.size(); i++) {
       DataSourceV2Relation relation = (DataSourceV2Relation) inputs.get(i);
       List own = Arrays.asList(LanceTable.scanned(relation.table()).schema().fieldNames());
@@ -304,15 +308,6 @@ class ViewQuery {
       input.set("options", Json.texts(options(i)));
       input.set("columns", columns);
       described.add(input);
-    }
-  }
-
-  private static void addRead(LogicalPlan node, Set ids) {
-    for (Attribute column : CollectionConverters.asJava(node.references().toSeq())) ids.add(column.exprId());
-    for (LogicalPlan child : CollectionConverters.asJava(node.children())) addRead(child, ids);
-    for (LogicalPlan query : CollectionConverters.asJava(node.subqueries())) {
-      addRead(query, ids);
-      for (Attribute column : CollectionConverters.asJava(query.output())) ids.add(column.exprId());
     }
   }
 
