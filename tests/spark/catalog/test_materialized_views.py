@@ -354,6 +354,15 @@ def test_a_tag_of_a_branch_is_read_from_the_branch(shop: Lake) -> None:
     assert refresh(shop, "v") == ("incremental", "")
 
 
+def test_a_primary_key_of_an_input_is_none_of_the_view(shop: Lake) -> None:
+    key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+    schema = pa.schema([key, ("k", pa.int64())])
+    Dataset.write(str(shop.root / "keyed.lance"), pa.table({"id": [1, 2], "k": [1, 1]}, schema), enable_stable_row_ids=True)
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT keyed.id, t.id AS other FROM lance.t LEFT JOIN lance.keyed ON t.k = keyed.k")
+    shop.sql("INSERT INTO lance.keyed VALUES (3, 2)")
+    assert refresh(shop, "v") == ("incremental", "")
+
+
 def test_all_columns_of_a_view_are_those_of_another(shop: Lake) -> None:
     shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT id, x FROM lance.t")
     shop.sql("CREATE MATERIALIZED VIEW lance.w AS SELECT * FROM lance.v")
