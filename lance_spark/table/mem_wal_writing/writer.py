@@ -503,7 +503,8 @@ class ShardWriter:
 
     def _replay(self) -> None:
         """Read the rows that are in entries, but in no SSTable yet, into the generations that they belong to."""
-        there = shard_now(self._base.store, self._shard.name)
+        # The appender has found the next position, so all before it are there, also those that a listing misses.
+        there = shard_now(self._base.store, self._shard.name, self._appender.position - 1)
         paths = tuple(there.entry(position) for position in there.entries)
         entries = Entries(self._base.store, paths, self._schema, tuple(f.name for f in self._keys))
         for position, entry in zip(there.entries, entries.each()):

@@ -106,9 +106,12 @@ def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
         return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), names))
 
 
-def shard_now(store: Store, name: str) -> Shard:
-    """A shard now, with all of its SSTables. Raises CorruptFileError, and the store's errors."""
-    return _shard(store, name, 0)
+def shard_now(store: Store, name: str, last: int = 0) -> Shard:
+    """A shard now, with all of its SSTables. Raises CorruptFileError, and the store's errors.
+
+    `last` is the position of an entry that is known to be there, which a listing may have missed with others before it.
+    """
+    return _shard(store, name, 0, last)
 
 
 def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
@@ -220,8 +223,8 @@ def positions(store: Store, shard: Shard) -> list[int]:
     return sorted(_numbered(store, f"{shard.folder}/wal", _ENTRY))
 
 
-def _shard(store: Store, name: str, merged: int) -> Shard:
-    """A shard without the SSTables up to the generation that was `merged`."""
+def _shard(store: Store, name: str, merged: int, last: int = 0) -> Shard:
+    """A shard without the SSTables up to the generation that was `merged`, with all entries up to the position `last`."""
     new = Shard(name, (), ())
     found = latest_state(store, new)
     if found is None:
@@ -232,7 +235,8 @@ def _shard(store: Store, name: str, merged: int) -> Shard:
     for _, table in sstables:
         check_relative(table, "SSTable")
     first = manifest.replay_after_wal_entry_position + 1
-    entries = [position for position in positions(store, new) if position >= first]
+    listed = {*positions(store, new), last}
+    entries = sorted(position for position in listed if position >= first)
     shard = Shard(name, tuple(sstables), tuple(entries))
     for expected, there in enumerate(entries, first):
         # A listing may have missed an entry that was written meanwhile.

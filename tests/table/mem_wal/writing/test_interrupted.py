@@ -13,7 +13,7 @@ import sys
 import threading
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -185,6 +185,48 @@ def test_rows_that_are_acknowledged_over_a_bad_connection_are_there(chance: floa
     files.arrive()
     assert steps.ours(uri) == steps.of_pylance(uri) == steps.after(STEPS)
     assert steps.of_sstables(uri) == steps.after(STEPS)
+
+
+class OldListing(LocalFiles):
+    """Local files whose listing of a log is as old as a few entries."""
+
+    def __init__(self, missed: int) -> None:
+        super().__init__()
+        self._missed = missed
+
+    def names(self, folder: str) -> Sequence[str]:
+        found = super().names(folder)
+        if not folder.endswith("/wal"):
+            return found
+        ascending = sorted(found, key=lambda name: name.split(".")[0][::-1])
+        return ascending[: max(len(ascending) - self._missed, 0)]
+
+
+class StoreWithOldListings(Store):
+    """A table whose files are listed as they were before."""
+
+    __slots__ = ("files",)
+
+    def __init__(self, uri: str, files: OldListing) -> None:
+        super().__init__(uri)
+        self.files = files
+
+    def _files(self) -> Files:
+        return self.files
+
+
+@pytest.mark.parametrize("missed", [1, 2, 5])
+def test_a_writer_goes_on_with_entries_that_a_listing_misses(missed: int, tmp_path: Path) -> None:
+    uri = steps.made(str(tmp_path / "t.lance"))
+    before = Dataset.open(uri).mem_wal_writer(SHARD)
+    for step in STEPS[:4]:
+        steps.run(before, step)
+    before.leave()
+    snapshot = replace(open_snapshot(Store(uri)), store=StoreWithOldListings(uri, OldListing(missed)))
+    with ShardWriter(snapshot, SHARD, SMALL) as writer:
+        for step in STEPS[4:]:
+            steps.run(writer, step)
+    assert steps.ours(uri) == steps.of_pylance(uri) == steps.of_sstables(uri) == steps.after(STEPS)
 
 
 class FullDisk(LocalFiles):
