@@ -148,25 +148,29 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 PLAIN = ("rows", "groups of a join")
 
 
+def refresh_by_parts(own: Lake, kind: str) -> None:
+    """Refresh the view of a query, which must compute the changed units alone, and compare it with its query."""
+    mode, why = refresh(own, f"v{[*INCREMENTAL].index(kind)}")
+    is_replaced = kind == "last of each key" and "columns" in why  # SELECT *, after a column was added
+    assert mode in ("incremental", "none") or is_replaced, why
+
+
 @pytest.mark.parametrize("kind", others_slow(INCREMENTAL, PLAIN))
 @pytest.mark.parametrize("seed", others_slow(range(8), [0]))
 def test_refresh_makes_what_the_query_is_after_any_history(kind: str, seed: int, views: Lake) -> None:
-    view = f"v{[*INCREMENTAL].index(kind)}"
     pick = random.Random(f"{kind} {seed}")
     for _ in range(3):
         changes = pick.choices(list(CHANGES), k=pick.randrange(1, 4))
         for change in changes:
             CHANGES[change](views, pick)
-        mode, why = refresh(views, view)
-        is_replaced = kind == "last of each key" and "columns" in why  # SELECT *, after a column was added
-        assert mode in ("incremental", "none") or is_replaced, (changes, why)
+        refresh_by_parts(views, kind)
 
 
 @pytest.mark.parametrize("change", others_slow(CHANGES, []))
 @pytest.mark.parametrize("kind", INCREMENTAL)
 def test_refresh_after_each_change(kind: str, change: str, views: Lake) -> None:
     CHANGES[change](views, random.Random(f"{kind}, {change}"))
-    assert refresh(views, f"v{[*INCREMENTAL].index(kind)}")[0] in ("incremental", "none", "full")
+    refresh_by_parts(views, kind)
 
 
 @pytest.mark.parametrize("kind", others_slow(FULL, ["a subquery"]))

@@ -17,6 +17,7 @@ from lance.mem_wal import LsmScanner, ShardSnapshot
 from lance_spark import Dataset
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, UnsupportedFeatureError
+from lance_spark.table.versions.snapshot import MemWal
 from tests import write_ahead_logs as logs
 from tests.sample import others_slow
 
@@ -301,17 +302,22 @@ def test_a_damaged_or_missing_entry_is_an_error_that_names_it(uri: str) -> None:
 
 
 def test_only_new_entries_are_read(uri: str) -> None:
-    """So that a read takes as long after many of them."""
+    """So that a read takes as long after many of them, and one request more than if there is nothing new."""
     shard = new_shard()
     logs.unflushed(uri, 5, shard=shard)
     writer = Dataset.open(uri).mem_wal_writer(shard)
-    requests = []
-    for number in range(30):
-        writer.put(logs.rows(10 + number))
-        table = Dataset.open(uri)
-        assert table.to_table(["id"])["id"].to_pylist()[-1] == 10 + number
-        requests.append(table.snapshot.store.counters.requests)
-    assert requests[-1] == requests[5]
+
+    def requests_of_a_read(newest: int, mem_wal: MemWal = "merged") -> int:
+        table = Dataset.open(uri, mem_wal=mem_wal)
+        assert table.to_table(["v"])["v"].to_pylist()[-1] == str(newest)
+        return table.snapshot.store.counters.requests
+
+    requests_of_a_read(5)
+    unchanged = requests_of_a_read(5)
+    assert unchanged == requests_of_a_read(2, "base") + 4  # the shards, the manifests of this one, its last, its entries
+    for newest in range(10, 40):
+        writer.put(logs.rows(newest))
+        assert requests_of_a_read(newest) == unchanged + 1
 
 
 def test_any_changed_bytes_of_an_entry_are_an_error_or_other_values(uri: str) -> None:
