@@ -92,11 +92,9 @@ class DirectoryNamespace(Namespace):
         names = names_of(id)
         table = self._with_namespace(names)
         row = find(table, names) if names else None
-        return (
-            described(table, row)
-            if row
-            else {key: value for key, value in table.metadata.items() if not is_record(key) and not is_view(key)}
-        )
+        if row:
+            return described(table, row)
+        return {key: value for key, value in table.metadata.items() if not is_record(key) and not is_view(key)}
 
     def create_namespace(self, id: Id, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace in one that exists. Raises NamespaceNotFoundError for the parent, and NamespaceAlreadyExistsError."""

@@ -18,6 +18,7 @@ import dataclasses
 import json
 import pickle
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
@@ -414,12 +415,12 @@ class FewRows(WriterCommitMessage):
     rows: bytes
 
 
-class Headed:
+class Headed(ABC):
     """An object with a header that the JVM reads in its pickle."""
 
+    @abstractmethod
     def header(self) -> Message:
         """The header."""
-        raise NotImplementedError
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes, bytes]]:
         # Spark's pickler is slow with classes and functions: a scan may have 100,000 tasks.

@@ -155,18 +155,20 @@ def put_batch(snapshot: Snapshot, shard: str | None, rows: pa.Table, deleted: st
 
 def put_once(snapshot: Snapshot, shard: ShardOfRows, rows: pa.Table, deleted: str | None, app: str, number: int) -> bool:
     """`ShardWriter.put_once`, by a writer that this process keeps open. Another process may have taken the shard over meanwhile."""
-    for attempt in (1, 2):
-        writer = _kept(snapshot, shard)
-        try:
-            return writer.put_once(rows, deleted, app, number)
-        except WriterFencedError:
-            _forget(snapshot, shard)
-            if attempt == 2:
-                raise
-        except LanceError:
-            _forget(snapshot, shard)
-            raise
-    raise AssertionError("unreachable")
+    try:
+        return _put_by_kept(snapshot, shard, rows, deleted, app, number)
+    except WriterFencedError:
+        return _put_by_kept(snapshot, shard, rows, deleted, app, number)  # a new writer, which takes the shard over
+
+
+def _put_by_kept(snapshot: Snapshot, shard: ShardOfRows, rows: pa.Table, deleted: str | None, app: str, number: int) -> bool:
+    """Put by the writer that is kept, which is kept no longer if that fails."""
+    writer = _kept(snapshot, shard)
+    try:
+        return writer.put_once(rows, deleted, app, number)
+    except LanceError:
+        _forget(snapshot, shard)
+        raise
 
 
 def _kept(snapshot: Snapshot, shard: ShardOfRows) -> ShardWriter:

@@ -38,10 +38,17 @@ def entry_bytes(
     return _stream(batches, schema, noted, {NUMBERS: json.dumps(dict(numbers))} if numbers else None)
 
 
-def last_numbers(store: Store, shard: Shard) -> dict[str, int]:
-    """The numbers that the newest entry with any has noted; none if there is no such entry."""
-    for position in reversed(positions(store, shard)):
-        text = numbers_in(bytes(store.read(shard.entry(position))))
+def last_numbers(store: Store, shard: Shard, there: range) -> dict[str, int]:
+    """The numbers that the newest entry with any has noted; none if there is no such entry.
+
+    `there` are positions of entries that were there a while ago, of which a listing may miss some.
+    """
+    for position in sorted({*positions(store, shard), *there}, reverse=True):
+        try:
+            content = store.read(shard.entry(position))
+        except FileNotFoundError:
+            continue  # it was cleaned up
+        text = numbers_in(bytes(content))
         if text is not None:
             return parsed_numbers(text, f"{store.uri}/{shard.entry(position)}")
     return {}

@@ -52,7 +52,7 @@ from lance_spark.table.mem_wal_writing.sstable import maintained, write_sstable
 from lance_spark.table.versions.shard_appender import Appender
 from lance_spark.table.versions.shard_states import ShardState, ShardStates
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.versions.write_ahead_log import Shard, shard_now
+from lance_spark.table.versions.write_ahead_log import Shard, not_in_sstables
 from lance_spark.table.write.conform import as_columns, check_fits, check_nulls, matched, of_declared_lengths
 from lance_spark.table.write.options import NO_OPTIONS
 from lance_spark.table.write.rules import Kind, Rules
@@ -200,7 +200,8 @@ class ShardWriter:
         with self._lock:
             self._check_open()
             if self._numbers is None:
-                self._numbers = last_numbers(self._base.store, self._shard)
+                there = range(self._state.covered + 1, self._appender.position)
+                self._numbers = last_numbers(self._base.store, self._shard, there)
             if self._numbers.get(app, -1) >= number:
                 return False
             self._append_waiting()
@@ -503,18 +504,23 @@ class ShardWriter:
 
     def _replay(self) -> None:
         """Read the rows that are in entries, but in no SSTable yet, into the generations that they belong to."""
-        # The appender has found the next position, so all before it are there, also those that a listing misses.
-        there = shard_now(self._base.store, self._shard.name, self._appender.position - 1)
-        paths = tuple(there.entry(position) for position in there.entries)
+        # No listing, which may be older than the claim: all entries before the one that the appender puts next are there.
+        after_sstables = range(self._state.covered + 1, self._appender.position)
+        positions = not_in_sstables(self._base.store, self._shard, after_sstables, self._state.generation)
+        paths = tuple(self._shard.entry(position) for position in positions)
         entries = Entries(self._base.store, paths, self._schema, tuple(f.name for f in self._keys))
-        for position, entry in zip(there.entries, entries.each()):
+        for position, entry in zip(positions, entries.each()):
+            # Readers take an entry for flushed if the generation that it notes is, so none is divided, however small ours are.
+            if entry.generation is None and self._active.is_full(self._settings):
+                self._freeze()
             if entry.generation is not None and entry.generation > self._active.number:
                 self._freeze()
+                self._active.number = entry.generation
             if entry.batches:
                 self._active.add(entry.batches, position)
-            if self._active.is_full(self._settings):
-                self._freeze()
             self._wait_for_memory()
+        if self._active.is_full(self._settings):
+            self._freeze()
         self._start_flushing()
 
     def _say(self) -> None:

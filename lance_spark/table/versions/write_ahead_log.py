@@ -106,14 +106,6 @@ def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
         return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), names))
 
 
-def shard_now(store: Store, name: str, last: int = 0) -> Shard:
-    """A shard now, with all of its SSTables. Raises CorruptFileError, and the store's errors.
-
-    `last` is the position of an entry that is known to be there, which a listing may have missed with others before it.
-    """
-    return _shard(store, name, 0, last)
-
-
 def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
     """The shards of the log now which have rows that are not in this version of the table; looks at no more than `most` of them.
 
@@ -223,8 +215,16 @@ def positions(store: Store, shard: Shard) -> list[int]:
     return sorted(_numbered(store, f"{shard.folder}/wal", _ENTRY))
 
 
-def _shard(store: Store, name: str, merged: int, last: int = 0) -> Shard:
-    """A shard without the SSTables up to the generation that was `merged`, with all entries up to the position `last`."""
+def not_in_sstables(store: Store, shard: Shard, entries: range, generation: int) -> range:
+    """The positions of `entries` from the first one that is in no SSTable, where `generation` is the next that an SSTable will have."""
+    for position in entries:
+        if not _is_in(store, shard.entry(position), generation):
+            return range(position, entries.stop)
+    return range(entries.stop, entries.stop)
+
+
+def _shard(store: Store, name: str, merged: int) -> Shard:
+    """A shard without the SSTables up to the generation that was `merged`."""
     new = Shard(name, (), ())
     found = latest_state(store, new)
     if found is None:
@@ -235,8 +235,7 @@ def _shard(store: Store, name: str, merged: int, last: int = 0) -> Shard:
     for _, table in sstables:
         check_relative(table, "SSTable")
     first = manifest.replay_after_wal_entry_position + 1
-    listed = {*positions(store, new), last}
-    entries = sorted(position for position in listed if position >= first)
+    entries = [position for position in positions(store, new) if position >= first]
     shard = Shard(name, tuple(sstables), tuple(entries))
     for expected, there in enumerate(entries, first):
         # A listing may have missed an entry that was written meanwhile.
@@ -246,9 +245,8 @@ def _shard(store: Store, name: str, merged: int, last: int = 0) -> Shard:
             )
     if not entries:
         return shard
-    while first <= entries[-1] and _is_in(store, shard.entry(first), manifest.current_generation):
-        first += 1
-    return replace(shard, entries=tuple(range(first, entries[-1] + 1)))
+    every = range(first, entries[-1] + 1)
+    return replace(shard, entries=tuple(not_in_sstables(store, shard, every, manifest.current_generation)))
 
 
 def _numbered(store: Store, folder: str, suffix: str) -> Iterator[int]:

@@ -7,13 +7,14 @@ import errno
 import functools
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,7 +37,7 @@ from lance_spark.table.mem_wal_writing.writer import ShardWriter
 from lance_spark.table.versions.snapshot import open_snapshot
 from tests.sample import others_slow
 from tests.table.faults import FaultyFiles, FaultyStore
-from tests.table.interleaving import InterruptedFiles, InterruptedStore
+from tests.table.interleaving import InterruptedFiles, InterruptedStore, interrupted_everywhere
 from tests.table.mem_wal.writing import steps
 from tests.table.mem_wal.writing.steps import SHARD, SMALL, STEPS
 from tests.table.test_crash import crashed
@@ -227,6 +228,32 @@ def test_a_writer_goes_on_with_entries_that_a_listing_misses(missed: int, tmp_pa
         for step in STEPS[4:]:
             steps.run(writer, step)
     assert steps.ours(uri) == steps.of_pylance(uri) == steps.of_sstables(uri) == steps.after(STEPS)
+
+
+@pytest.mark.parametrize("most_rows", [1, 2, 3])
+def test_readers_find_all_rows_while_a_writer_with_smaller_generations_flushes_those_of_another(most_rows: int, tmp_path: Path) -> None:
+    """A reader takes an entry for flushed if the generation that it notes is: the other writer must not divide that generation."""
+    uri = steps.made(str(tmp_path / "t.lance"))
+    before = Dataset.open(uri).mem_wal_writer(SHARD)
+    for step in STEPS:
+        steps.run(before, step)
+    before.leave()
+    template = shutil.copytree(uri, tmp_path / "template")
+    snapshot = open_snapshot(Store(uri))
+
+    def prepare() -> None:
+        shutil.rmtree(uri)
+        shutil.copytree(template, uri)
+
+    def take_over(store_at: Callable[[str], Store]) -> None:
+        ShardWriter(replace(snapshot, store=store_at(uri)), SHARD, {"max_memtable_rows": most_rows}).close()
+
+    def read() -> None:
+        assert steps.ours(uri) == steps.after(STEPS)
+
+    for _ in interrupted_everywhere(take_over, prepare, read, 1, 2):
+        read()
+    assert steps.of_pylance(uri) == steps.of_sstables(uri) == steps.after(STEPS)
 
 
 class FullDisk(LocalFiles):
