@@ -115,8 +115,7 @@ def s3_folder(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("name", "turn"),
     [
-        ("append", 0),
-        *others_slow([("append", turn) for turn in range(1, TURNS) if FULL], []),
+        *others_slow([("append", turn) for turn in range(TURNS if FULL else 1)], []),
         *others_slow([(name, turn) for name in ("merge", *(ON_S3_TOO if FULL else ())) for turn in range(TURNS)], []),
     ],
 )
@@ -192,7 +191,10 @@ def indexes_of(uri: str) -> list[object]:
     return [*state(uri), *covered, len(table.snapshot.manifest.fragments)]
 
 
-@pytest.mark.parametrize("name", ["create_index", "compact_with_indexes", *(["drop_index", "optimize_indices"] if FULL else [])])
+CHANGES_OF_INDEXES = ["create_index", "compact_with_indexes", *(["drop_index", "optimize_indices"] if FULL else [])]
+
+
+@pytest.mark.parametrize("name", others_slow(CHANGES_OF_INDEXES, ["create_index"]))
 def test_a_killed_change_of_indexes_leaves_no_half_made_index_and_can_be_repeated(name: str, indexed: str, tmp_path: Path) -> None:
     tables = crashed(name, indexed, tmp_path, 1 if FULL else 9)
     before, after = indexes_of(indexed), indexes_of(tables[-1])

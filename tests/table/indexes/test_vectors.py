@@ -44,8 +44,8 @@ FOUND = [
     *(("float32", *kind) for kind in KINDS),
     *((dtype, *KINDS[i]) for dtype in ("float16", "float64") for i in (0, 4, 8)),
 ]
-# Graphs take seconds; the test of both writers below has two of them, too.
-QUICKLY_FOUND = [case for case in FOUND if "HNSW" not in case[1] or case[1] == "IVF_HNSW_PQ"]
+# Graphs take seconds; the test of both writers below has two of them.
+QUICKLY_FOUND = [case for case in FOUND if "HNSW" not in case[1]]
 
 
 @pytest.mark.matrix
@@ -71,7 +71,7 @@ def test_pylance_finds_the_rows_that_we_find(tmp_path: Path, kind: str, metric: 
     assert made.verify().ok
 
 
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_HNSW_FLAT"])
+@pytest.mark.parametrize("kind", others_slow(["IVF_FLAT", "IVF_HNSW_FLAT"], ["IVF_FLAT"]))
 def test_bytes_are_indexed_by_their_bits(tmp_path: Path, kind: str) -> None:
     values = np.random.default_rng(1).integers(0, 256, (ROWS, DIMENSIONS)).astype(np.uint8)
     made = Dataset.write(tmp_path, table(values)).create_index("vec", kind, metric="hamming", num_partitions=4)
@@ -85,7 +85,7 @@ RECALLED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "given"), others_slow(RECALLED, [RECALLED[i] for i in (1, 3, 6)]))
+@pytest.mark.parametrize(("kind", "given"), others_slow(RECALLED, [RECALLED[1], RECALLED[3]]))
 @pytest.mark.parametrize("shape", ["clustered", pytest.param("uniform", marks=pytest.mark.slow)])
 def test_recall_and_size_are_those_of_an_index_of_pylance(tmp_path: Path, kind: str, given: dict[str, Any], shape: str) -> None:
     """With the same centroids: otherwise those of pylance, which begin at random, decide."""

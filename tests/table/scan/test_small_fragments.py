@@ -15,6 +15,7 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.table.scan import together
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from tests.sample import others_slow
 from tests.table.scan.read_alone import alone, plain
 
 TYPES: dict[str, pa.DataType] = {
@@ -125,7 +126,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, at: int) -> None:
         ds.scan(columns=["s"], filter="i >= 0").to_table()
 
 
-@pytest.mark.parametrize("writer", ["ours", "pylance"])
+@pytest.mark.parametrize("writer", others_slow(["ours", "pylance"], ["pylance"]))
 def test_damage_that_no_checksum_finds_has_the_same_effect_as_on_one_fragment(
     tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

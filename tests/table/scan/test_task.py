@@ -75,7 +75,7 @@ CONDITIONS = [
 COLUMNS = [None, ["key"], ["text", "word"], ["v", "_rowaddr"], ["l", "key", "_fragid"], ["_rowid"]]
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_reading_the_predicates_columns_first_gives_the_same_rows(table: Dataset, data: st.DataObject) -> None:
     condition = data.draw(st.sampled_from(CONDITIONS) | st.lists(st.sampled_from(CONDITIONS), min_size=2, max_size=3).map(" OR ".join))

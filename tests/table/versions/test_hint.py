@@ -48,7 +48,7 @@ class Place:
 
 @pytest.fixture(
     params=others_slow(
-        ["file", "file, old names", "file, migrated names", "file, a branch", "s3", "s3, a branch"], ["file", "file, a branch", "s3"]
+        ["file", "file, old names", "file, migrated names", "file, a branch", "s3", "s3, a branch"], ["file", "file, a branch"]
     )
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
