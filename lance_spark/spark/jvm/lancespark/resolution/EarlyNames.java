@@ -17,6 +17,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData$;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
@@ -31,6 +32,9 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -54,7 +58,33 @@ public class EarlyNames extends Rule implements Addition {
   public TreeNode apply(TreeNode plan) {
     if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
     if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
-    return new Writes().in(new Insertions().in((LogicalPlan) plan));
+    return new Writes().in(new Insertions().in(new Targets().in((LogicalPlan) plan)));
+  }
+
+  /** Says of a view in a catalog of lance tables that it is no table, and what to write: Spark says the first only. */
+  static class Targets extends Walk {
+    public LogicalPlan changed(LogicalPlan plan) {
+      if (!(plan instanceof UnresolvedTable)) return plan;
+      scala.collection.immutable.Seq parts = ((UnresolvedTable) plan).multipartIdentifier();
+      List names = CollectionConverters.asJava(parts);
+      boolean isTemporary = Session.active().sessionState().catalog().isTempView(parts);
+      if (!isTemporary && hasOnlyLanceTables(names) && isView(names)) throw WholeTable.isView(String.join(".", names));
+      return plan;
+    }
+
+    private static boolean isView(List names) {
+      SessionCatalogs manager = SessionCatalogs.active();
+      List id = manager.hasCatalog(names) ? names.subList(1, names.size()) : names;
+      List above = id.subList(0, id.size() - 1);
+      boolean isAlone = names.size() == 1;
+      String[] namespace = isAlone ? manager.currentNamespace() : (String[]) above.toArray(new String[above.size()]);
+      try {
+        Table found = ((TableCatalog) manager.of(names)).loadTable(Identifier.of(namespace, (String) id.get(id.size() - 1)));
+        return found instanceof V1Table;
+      } catch (Throwable t) {
+        return false;  // Spark loads the table, too, and says why it cannot.
+      }
+    }
   }
 
   /** INSERT into temporary views of all rows and columns of a lance table. Spark refuses the others. */
@@ -64,7 +94,7 @@ public class EarlyNames extends Rule implements Addition {
       UnresolvedRelation view = (UnresolvedRelation) ((InsertIntoStatement) plan).table();
       if (!Session.active().sessionState().catalog().isTempView((scala.collection.immutable.Seq) view.multipartIdentifier())) return plan;
       LogicalPlan rows = Dataset$.MODULE$.ofRows(Session.active(), view.clearWritePrivileges()).queryExecution().analyzed();
-      DataSourceV2Relation whole = isText(rows) ? WholeTable.of(rows) : null;
+      DataSourceV2Relation whole = isText(rows) && !WholeTable.isOfKeptView(rows) ? WholeTable.of(rows) : null;
       return whole == null ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "table", whole);
     }
 
