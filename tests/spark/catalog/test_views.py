@@ -15,7 +15,7 @@ import lance_spark
 from lance_spark import LanceTable
 from lance_spark.errors import NamespaceNotEmptyError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
 from tests.spark.catalog.lakes import Lake, lake
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +274,17 @@ def test_no_door_of_python_reaches_through_a_view(fresh: Lake) -> None:
         with pytest.raises((*SPARK_ERRORS, UnsupportedFeatureError), match="is a view, and no table"):
             call()
     assert fresh.versions("ns.t") == before
+
+
+def test_the_catalog_of_spark_knows_views_by_name(fresh: Lake) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT id FROM lance.ns.t")
+    catalog = fresh.spark.catalog
+    assert catalog.tableExists("lance.ns.v")
+    assert [column.name for column in catalog.listColumns("lance.ns.v")] == ["id"]
+    assert "v" not in [table.name for table in catalog.listTables("lance.ns")]
+    if SPARK_VERSION >= (4, 2):
+        with pytest.raises(SPARK_ERRORS, match=r'write spark.sql\("SHOW VIEWS IN lance.ns"\)'):
+            catalog.listViews("lance.ns")
 
 
 VIEWS = {

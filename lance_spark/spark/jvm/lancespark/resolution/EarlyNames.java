@@ -16,6 +16,7 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -31,6 +33,7 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -64,12 +67,25 @@ public class EarlyNames extends Rule implements Addition {
   /** Says of a view in a catalog of lance tables that it is no table, and what to write: Spark says the first only. */
   static class Targets extends Walk {
     public LogicalPlan changed(LogicalPlan plan) {
+      if (plan instanceof ShowViews) checkNotOfLance(((ShowViews) plan).namespace());
       if (!(plan instanceof UnresolvedTable)) return plan;
       scala.collection.immutable.Seq parts = ((UnresolvedTable) plan).multipartIdentifier();
       List names = CollectionConverters.asJava(parts);
       boolean isTemporary = Session.active().sessionState().catalog().isTempView(parts);
       if (!isTemporary && hasOnlyLanceTables(names) && isView(names)) throw WholeTable.isView(String.join(".", names));
       return plan;
+    }
+
+    /** The statement never comes here: this is `listViews` of spark.catalog, whose rows Spark itself makes. */
+    private static void checkNotOfLance(LogicalPlan namespace) {
+      List names = new ArrayList();
+      if (namespace instanceof UnresolvedNamespace) names.addAll(CollectionConverters.asJava(((UnresolvedNamespace) namespace).multipartIdentifier()));
+      SessionCatalogs manager = SessionCatalogs.active();
+      boolean isNamed = !names.isEmpty() && manager.isCatalogRegistered((String) names.get(0));
+      CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+      if (!(catalog instanceof OfLanceTables)) return;
+      throw new UnsupportedOperationException("listViews lists the views of Spark's own catalog; write spark.sql(\"SHOW VIEWS IN "
+          + (isNamed ? "" : catalog.name() + ".") + String.join(".", names) + "\")");
     }
 
     private static boolean isView(List names) {
