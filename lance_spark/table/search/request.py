@@ -87,8 +87,9 @@ def naming_columns(query: Query, seen: Snapshot) -> Query:
         return query
     routes = []
     for route in query.hybrid.routes:
-        is_text = not isinstance(route.query, Nearest)
-        routes.append(replace(route, query=with_columns(route.query, indexed_columns(seen))) if is_text else route)
+        if not isinstance(route.query, Nearest):
+            route = replace(route, query=with_columns(route.query, indexed_columns(seen)))
+        routes.append(route)
     return replace(query, hybrid=replace(query.hybrid, routes=tuple(routes)))
 
 

@@ -254,7 +254,7 @@ def test_statements_about_tables_do_not_reach_through_a_view(fresh: Lake, statem
     before = fresh.versions("ns.t")
     with pytest.raises(SPARK_ERRORS, match=r"is a view, and no table; write the name of its table, or ALTER VIEW"):
         fresh.sql(statement.format(v="lance.ns.v"))
-    with pytest.raises(SPARK_ERRORS, match=r"is a view|EXPECT_TABLE_NOT_VIEW|TEMP_VIEW|VIEW_WRITE"):
+    with pytest.raises(SPARK_ERRORS, match="is a view|EXPECT_TABLE_NOT_VIEW|TEMP_VIEW|VIEW_WRITE|into a view"):
         fresh.sql(statement.format(v="of_kept"))
     assert fresh.versions("ns.t") == before
     fresh.sql("DROP VIEW of_kept")
@@ -274,6 +274,16 @@ def test_no_door_of_python_reaches_through_a_view(fresh: Lake) -> None:
         with pytest.raises((*SPARK_ERRORS, UnsupportedFeatureError), match="is a view, and no table"):
             call()
     assert fresh.versions("ns.t") == before
+
+
+@pytest.mark.parametrize("option", ["readChangeFeed", "version", "filter", "columns"])
+def test_a_view_takes_no_options(fresh: Lake, option: str) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT * FROM lance.ns.t")
+    values = {"readChangeFeed": "true", "version": "1", "filter": "id = 1", "columns": "id"}
+    with pytest.raises(SPARK_ERRORS, match="is a view, which takes no options; write them with the name of its table"):
+        fresh.spark.read.option(option, values[option]).table("lance.ns.v").collect()
+    with pytest.raises(SPARK_ERRORS, match="is a view, which takes no options"):
+        fresh.sql(f"SELECT * FROM lance.ns.v WITH ('{option}' = '{values[option]}')")
 
 
 def test_the_catalog_of_spark_knows_views_by_name(fresh: Lake) -> None:

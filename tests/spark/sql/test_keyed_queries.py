@@ -30,7 +30,7 @@ def own(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield made
 
 
-QUERIES = {
+QUERIES: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "all columns": ("SELECT * FROM {keyed}", [(1, 1, "a"), (2, 1, "b"), (3, 2, None)]),
     "groups": ("SELECT part, count(*) AS id FROM {keyed} GROUP BY part", [(1, 2), (2, 1)]),
     "a left join": (

@@ -64,16 +64,30 @@ public class EarlyNames extends Rule implements Addition {
     return new Writes().in(new Insertions().in(new Targets().in((LogicalPlan) plan)));
   }
 
-  /** Says of a view in a catalog of lance tables that it is no table, and what to write: Spark says the first only. */
+  /**
+   * Says of a view in a catalog of lance tables that it is no table, and what to write: Spark says the first only. It would ignore options of a read of a view, such
+   * as those that choose a version or read changes.
+   */
   static class Targets extends Walk {
     public LogicalPlan changed(LogicalPlan plan) {
       if (plan instanceof ShowViews) checkNotOfLance(((ShowViews) plan).namespace());
+      boolean isRead = plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).isStreaming();
+      if (isRead && !((UnresolvedRelation) plan).clearWritePrivileges().options().isEmpty()) {
+        UnresolvedRelation read = (UnresolvedRelation) plan;
+        String name = viewOfLance((scala.collection.immutable.Seq) read.multipartIdentifier());
+        if (name != null) throw new UnsupportedOperationException(name + " is a view, which takes no options; write them with the name of its table");
+      }
       if (!(plan instanceof UnresolvedTable)) return plan;
-      scala.collection.immutable.Seq parts = ((UnresolvedTable) plan).multipartIdentifier();
+      String name = viewOfLance((scala.collection.immutable.Seq) ((UnresolvedTable) plan).multipartIdentifier());
+      if (name != null) throw WholeTable.isView(name);
+      return plan;
+    }
+
+    /** The name of a view in a catalog of lance tables; null for those of others. */
+    private static String viewOfLance(scala.collection.immutable.Seq parts) {
       List names = CollectionConverters.asJava(parts);
       boolean isTemporary = Session.active().sessionState().catalog().isTempView(parts);
-      if (!isTemporary && hasOnlyLanceTables(names) && isView(names)) throw WholeTable.isView(String.join(".", names));
-      return plan;
+      return !isTemporary && hasOnlyLanceTables(names) && isView(names) ? String.join(".", names) : null;
     }
 
     /** The statement never comes here: this is `listViews` of spark.catalog, whose rows Spark itself makes. */
