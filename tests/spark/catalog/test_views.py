@@ -254,7 +254,7 @@ def test_statements_about_tables_do_not_reach_through_a_view(fresh: Lake, statem
     before = fresh.versions("ns.t")
     with pytest.raises(SPARK_ERRORS, match=r"is a view, and no table; write the name of its table, or ALTER VIEW"):
         fresh.sql(statement.format(v="lance.ns.v"))
-    with pytest.raises(SPARK_ERRORS, match="is a view|EXPECT_TABLE_NOT_VIEW|TEMP_VIEW|VIEW_WRITE|into a view"):
+    with pytest.raises(SPARK_ERRORS, match=r"is a view|EXPECT_TABLE_NOT_VIEW|TEMP_VIEW|VIEW_WRITE|into a view"):
         fresh.sql(statement.format(v="of_kept"))
     assert fresh.versions("ns.t") == before
     fresh.sql("DROP VIEW of_kept")
