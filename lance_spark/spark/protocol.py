@@ -320,9 +320,10 @@ class Instructions:
     rows that are replaced, as trees of `predicate.from_json`. `based_on` is the version that the
     view has opened to which rows are written. With `lost`, the files of a table of the session
     catalog were deleted; `declared` has the columns of one that is lost or has had no version yet,
-    as Spark's JSON. `call` is that of a table function: its `name`, and its `positional` and
-    `named` arguments. `identity` is that of the version that is read. With `again`, the request may
-    have been answered: the process that got it ended.
+    as Spark's JSON. `call` is that of a table function: its `name`, its `positional` and `named`
+    arguments, and `in_view`, if it reads a view that hides rows of its table. `identity` is that of
+    the version that is read. With `again`, the request may have been answered: the process that got
+    it ended.
     """
 
     command: Command | None = None

@@ -50,10 +50,12 @@ class LanceDataSource(Headed, DataSource):
         self._given = given = Instructions.of(options)
         options, command = of_user(options), given.command
         identity = given.identity if command is None else command.identity
+        self._in_view = False
         if given.call is not None:
-            from lance_spark.spark.options.functions import chooses_version, with_options
+            from lance_spark.spark.options.functions import chooses_version, has_chosen_columns, with_options
 
             identity = "" if chooses_version(given.call) else identity
+            self._in_view = has_chosen_columns(options)
             options = with_options(options, given.call)
         super().__init__(options)
         self.about: str | None = None
@@ -107,7 +109,7 @@ class LanceDataSource(Headed, DataSource):
 
     def _read_of(self, opened: Opened) -> Read:
         is_called = self._given.call is not None
-        return read_of(Asked(opened, self._options, self.about, is_called))
+        return read_of(Asked(opened, self._options, self.about, is_called, self._in_view))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""

@@ -13,6 +13,7 @@ from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, logged
 from lance_spark.options.field import used
 from lance_spark.schema.schema import quoted
+from lance_spark.spark.catalog.views import check_no_view
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_lance_catalog
 from lance_spark.spark.options.given import storage_options
 from lance_spark.spark.options.known import parse_options
@@ -213,6 +214,7 @@ def _in_lance_catalog(spark: SparkSession, catalog: Catalog, id: Sequence[str]) 
     try:
         return Target(spark, catalog.store(catalog.own_id(id)).uri, catalog.storage)
     except TableNotFoundError:
+        check_no_view(catalog, catalog.own_id(id), "the name of its table")
         if branch is None:
             raise
     return Target(spark, catalog.store(catalog.own_id(branch[0])).uri, {**catalog.storage, "branch": branch[1]})

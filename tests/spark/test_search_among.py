@@ -202,6 +202,47 @@ def test_a_view_of_chosen_columns_shows_no_others(spark: SparkSession, table: Da
     assert spark.sql(searched("allowed").replace("SELECT id", "SELECT *")).columns[:2] == ["id", "vec"]
 
 
+HIDDEN = {
+    "lance_vector_search('allowed', 'vec', {q}, 3, filter => 'secret = 1', prefilter => true)": "secret",
+    "lance_vector_search('allowed', 'vec', {q}, 3, filter => 'secret = 1')": "secret",
+    "lance_vector_search('allowed', 'other', {q}, 3)": "other",
+    "vector_search('allowed', {q}, 3)": None,
+    "lance_fts('allowed', 'hidden', 'sea', 3)": "hidden",
+    "search('allowed', 'sea', 3)": None,
+    """search('allowed', '{{"match": {{"query": "sea", "column": "hidden"}}}}', 3)""": "hidden",
+    "search('allowed', 'sea', 3, filter => 'secret = 1')": "secret",
+    "hybrid_search('allowed', {q}, 'sea', 3, vector_column => 'other')": "other",
+    "hybrid_search('allowed', {q}, 'sea', 3, search_columns => array('hidden'))": "hidden",
+    "hybrid_search('allowed', {q}, 'sea', 3)": None,
+    "table_changes('allowed', 1, filter => 'secret = 1')": "leave out filter, and write WHERE",
+    "table_changes('allowed', 1, columns => 'secret')": "leave out columns",
+}
+"""Calls that name a column which a view hides, and what is said; None: the view has the only one that can be meant."""
+
+
+def test_a_view_of_chosen_columns_tells_nothing_of_others(spark: SparkSession, tmp_path: Path) -> None:
+    vectors = pa.array([[float(i), 0.0] for i in range(4)], pa.list_(pa.float32(), 2))
+    words, hidden = ["sea", "sky", "red", "blue"], ["sea", "sea", "sea", "sea"]
+    rows = pa.table({"id": [0, 1, 2, 3], "vec": vectors, "other": vectors, "text": words, "hidden": hidden, "secret": [1, 0, 1, 0]})
+    made = Dataset.write(tmp_path / "t", rows)
+    for column in ("text", "hidden"):
+        made = made.create_scalar_index(column, "INVERTED")
+    spark.read.format("lance").option("columns", "id,vec,text").load(made.uri).createOrReplaceTempView("allowed")
+    for call, told in HIDDEN.items():
+        query = f"SELECT * FROM {call.format(q='array(0, 0)')}"
+        if told is not None:
+            with pytest.raises(SPARK_ERRORS, match=told):
+                spark.sql(query).collect()
+            continue
+        found = spark.sql(query)
+        assert found.columns[:3] == ["id", "vec", "text"]
+        assert found.collect()[0].id == 0
+    only = spark.sql("SELECT id FROM search('allowed', 'sea', 3)").collect()
+    assert [row.id for row in only] == [0], "the hidden column has the word in each row"
+    shown = spark.sql("SELECT * FROM table_changes('allowed', 1)")
+    assert shown.columns[:3] == ["id", "vec", "text"]
+
+
 @pytest.mark.parametrize(
     ("condition", "told"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import lance
@@ -124,6 +126,30 @@ def test_a_value_keeps_its_bytes(spark: SparkSession, tmp_path: Path, door: str)
     stored.validate()
     assert stored.schema.field("v").equals(pa.field("v", STORED, metadata=TYPE), check_metadata=True)
     assert stored.schema.field("l").type.value_field.metadata == FIELD_METADATA
+
+
+def test_changes_and_their_stream_have_the_values(spark: SparkSession, tmp_path: Path) -> None:
+    lance_spark.catalog(spark, "lance", root=str(tmp_path / "lake"))
+    path = str(tmp_path / "t.lance")
+    made = values(spark).select("id", "v").coalesce(1)
+    made.write.format("lance").mode("append").option("enable_stable_row_ids", True).save(path)
+    changed = "to_variant_object(named_struct('d', DATE'2024-01-02', 'n', 1.25BD, 'b', X'00FF'))"
+    spark.sql(f"UPDATE lance.`{path}` SET v = {changed} WHERE id = 0")
+    feed = {"readChangeFeed": "true", "startingVersion": "1"}
+    changes = spark.read.format("lance").options(**feed).load(path)
+    inserted = changes.where("_change_type = 'insert'").select("id", "v").orderBy("id")
+    expected = [repr(row) for row in made.orderBy("id").collect()]
+    assert [repr(row) for row in inserted.collect()] == expected
+    parts = "variant_get(v, '$.d', 'date')", "variant_get(v, '$.n', 'decimal(3,2)')", "variant_get(v, '$.b', 'binary')"
+    updated = changes.where("_change_type = 'update_postimage'").selectExpr(*parts)
+    assert [tuple(row) for row in updated.collect()] == [(date(2024, 1, 2), Decimal("1.25"), bytearray(b"\0\xff"))]
+    assert spark.sql(f"SELECT count(v) FROM table_changes('{path}', 2)").collect()[0][0] == 2
+
+    stream = spark.readStream.format("lance").options(**feed).load(path).where("_change_type = 'insert'").select("id", "v")
+    writer = stream.writeStream.format("lance").option("checkpointLocation", f"{path}.progress")
+    writer.trigger(availableNow=True).start(f"{path}.copy").awaitTermination()
+    copied = spark.read.format("lance").load(f"{path}.copy").orderBy("id")
+    assert [repr(row) for row in copied.collect()] == expected
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2", pytest.param("2.3", marks=pytest.mark.slow)])

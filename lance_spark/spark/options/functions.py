@@ -88,6 +88,11 @@ def chooses_version(call: Mapping[str, Any]) -> bool:
     return not given.keys().isdisjoint({"version", "tag", "timestamp"})
 
 
+def has_chosen_columns(options: Mapping[str, str]) -> bool:
+    """Whether the options of a view choose its columns: a function may name no others."""
+    return any(name.lower() in _OF_COLUMNS for name in options)
+
+
 def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[str, str]:
     """The options of a read, with those that the call of a function stands for. Raises InvalidOptionError."""
     given = _arguments(call["name"], call["positional"], call["named"])
@@ -97,10 +102,12 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     is_feed = call["name"] in _FEEDS
     if not is_feed and any(name.lower() in _OF_SEARCHES for name in found):
         raise InvalidOptionError(f"{call['name']} cannot search a view of a path with the option limit, or of a search; give it the path")
-    if found.get("prefilter") == "true" and not is_feed:
-        _check_stays_in_view(call["name"], given)
-    if "columns" in given and any(name.lower() in _OF_COLUMNS for name in found):
-        raise InvalidOptionError(f"{call['name']} cannot give a view of chosen columns others: leave out columns, and select some")
+    if not is_feed and call.get("in_view"):
+        _check_version_of_view(call["name"], given)
+        if found.get("prefilter") == "true":
+            _check_stays_in_view(call["name"], given)
+    if has_chosen_columns(found):
+        _check_columns_of_view(call["name"], given, is_feed)
     own = next((name for name in found if name.lower() == "filter"), None)
     if own is not None and "filter" in given:
         found["filter"] = both(found.pop(own), given.pop("filter"))
@@ -111,10 +118,22 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     return {**found, **_options(call["name"], given)}
 
 
-def _check_stays_in_view(name: str, given: Mapping[str, Any]) -> None:
-    """Raise InvalidOptionError for arguments by which a search would find other rows than those of a view with a condition."""
+def _check_columns_of_view(name: str, given: Mapping[str, Any], is_feed: bool) -> None:
+    """Raise InvalidOptionError for arguments that may name columns which a view of chosen columns hides."""
+    if "columns" in given:
+        raise InvalidOptionError(f"{name} cannot give a view of chosen columns others: leave out columns, and select some")
+    if is_feed and "filter" in given:
+        raise InvalidOptionError(f"{name} cannot filter a view of chosen columns: leave out filter, and write WHERE")
+
+
+def _check_version_of_view(name: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError for arguments by which a search would find rows of other versions than that of a view."""
     if others := [argument for argument in _OF_OTHER_ROWS if argument in given]:
-        raise InvalidOptionError(f"{name} searches a view with a condition, which has the rows of one version: leave out {others[0]}")
+        raise InvalidOptionError(f"{name} searches a view, which has the rows of one version: leave out {others[0]}")
+
+
+def _check_stays_in_view(name: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError for a filter that would come after the search of a view with a condition."""
     is_after = not given["prefilter"] if "prefilter" in given else "filter" in given
     if is_after:
         raise InvalidOptionError(

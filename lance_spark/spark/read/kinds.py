@@ -15,12 +15,16 @@ from lance_spark.spark.read.rows import RowsRead
 
 @dataclass(frozen=True)
 class Asked:
-    """What is read: the options, of a table function if it `is_called`, or what is `about` the table."""
+    """What is read: the options, of a table function if it `is_called`, or what is `about` the table.
+
+    `in_view`: the function reads a view with the columns of the options.
+    """
 
     opened: Opened
     options: ReadOptions
     about: str | None = None
     is_called: bool = False
+    in_view: bool = False
 
 
 def _about(asked: Asked) -> Read:
@@ -47,7 +51,7 @@ def _branch_diff(asked: Asked) -> Read:
 def _search(asked: Asked) -> Read:
     from lance_spark.spark.read.search import SearchRead
 
-    return SearchRead(asked.opened, asked.options, asked.is_called)
+    return SearchRead(asked.opened, asked.options, asked.is_called, asked.in_view)
 
 
 def _partitions(asked: Asked) -> Read:

@@ -17,7 +17,7 @@ from lance_spark.spark.read.reader import LanceReader, Parts, Returned
 from lance_spark.spark.read.request import Request
 from lance_spark.spark.read.text_columns import TextColumns
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
+from lance_spark.table.search.request import SearchRequest, condition, naming_columns, own_columns, search_of, seen_in
 from lance_spark.table.search.search import Search
 from lance_spark.table.search.task import search_task
 
@@ -26,12 +26,14 @@ from lance_spark.table.search.task import search_task
 class SearchRead:
     """The rows that the options search for.
 
-    `is_called`: by a table function, which need not name the column.
+    `is_called`: by a table function, which need not name the column; `in_view`: it searches a view
+    with the columns of the options, and may name no others.
     """
 
     opened: Opened
     options: ReadOptions
     is_called: bool = False
+    in_view: bool = False
     kind = "a search"
 
     @property
@@ -75,11 +77,14 @@ class SearchRead:
         asked = SearchRequest(given.nearest, given.fullTextQuery, given.hybrid, given.prefilter, given.fast_search).up_to(
             given.limit, given.offset
         )
-        query = (asked.with_column(snapshot) if self.is_called else asked).query(snapshot)
+        seen = seen_in(snapshot, plan) if self.in_view else snapshot
+        query = (asked.with_column(seen) if self.is_called else asked).query(seen)
         assert query is not None
+        if self.in_view:
+            query = naming_columns(query, seen)
         plan = replace(plan, columns=own_columns(query, given.columns), offset=given.offset)
         if given.filter is not None:
-            predicate = condition(snapshot, plan, query, given.filter, None)
+            predicate = condition(seen, plan, query, given.filter, None)
             plan = replace(plan, predicate=predicate)
         return search_of(snapshot, plan.checked(snapshot), query, given.columns)
 

@@ -14,11 +14,11 @@ from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.hybrid import HybridSearch
 from lance_spark.table.search.hybrid_query import hybrid_of
-from lance_spark.table.search.nearest import default_k, nearest_of, only_column
+from lance_spark.table.search.nearest import Nearest, default_k, nearest_of, only_column
 from lance_spark.table.search.search import Query, Search, only_found
 from lance_spark.table.search.similar_texts import similar_texts_of
-from lance_spark.table.search.text_query import text_query_of
-from lance_spark.table.search.text_search import TextSearch
+from lance_spark.table.search.text_query import text_query_of, with_columns
+from lance_spark.table.search.text_search import TextSearch, indexed_columns
 from lance_spark.table.search.vector_search import VectorSearch
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -72,6 +72,25 @@ class SearchRequest:
 
 
 NO_SEARCH = SearchRequest()
+
+
+def seen_in(snapshot: Snapshot, plan: ScanPlan) -> Snapshot:
+    """The version as if it had only the columns of the plan: what a user of a view may name."""
+    return replace(snapshot, manifest=replace(snapshot.manifest, schema=plan.fields(snapshot)))
+
+
+def naming_columns(query: Query, seen: Snapshot) -> Query:
+    """The query with the columns of `seen` where it searches those with a full-text index and names none."""
+    if isinstance(query, TextSearch):
+        return replace(query, query=with_columns(query.query, indexed_columns(seen)))
+    if not isinstance(query, HybridSearch):
+        return query
+    routes = []
+    for route in query.hybrid.routes:
+        if not isinstance(route.query, Nearest):
+            route = replace(route, query=with_columns(route.query, indexed_columns(seen)))
+        routes.append(route)
+    return replace(query, hybrid=replace(query.hybrid, routes=tuple(routes)))
 
 
 def own_columns(query: Query | None, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:

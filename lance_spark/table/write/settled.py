@@ -22,7 +22,7 @@ from lance_spark.table.write.conform import check_fits, matched
 from lance_spark.table.write.defaults import default_of
 from lance_spark.table.write.merge_schema import widened
 from lance_spark.table.write.new_schema import new_schema
-from lance_spark.table.write.nullability import loosened
+from lance_spark.table.write.nullability import loosened, with_key
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.target import Mode
 
@@ -59,7 +59,8 @@ class Frame:
         are_replaced = mode == "overwrite"
         if are_replaced and self.declared:
             # A statement that replaces a table has declared all columns anew.
-            return loosened(given, None, self.declared)
+            columns = loosened(given, None, self.declared)
+            return columns if old is None else with_key(columns, old)
         columns = loosened(given, old, self.declared)
         if old is None or not are_replaced or not self.keeps_lengths:
             return columns

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lance.namespace
 import pytest
 from lance_namespace import CreateNamespaceRequest, DescribeTableRequest, ListTablesRequest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import lance_spark
+from lance_spark import LanceTable
 from lance_spark.errors import NamespaceNotEmptyError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
 from tests.spark.catalog.lakes import Lake, lake
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -222,12 +224,98 @@ def test_no_write_to_a_view_reaches_a_table_of_another_catalog(fresh: Lake) -> N
     assert fresh.sql("SELECT count(*) FROM lance.ns.t") == [(2,)]
 
 
-@pytest.mark.parametrize(
-    "statement", ["OPTIMIZE {v}", "VACUUM {v}", "RESTORE TABLE {v} TO VERSION AS OF 1", "CREATE TABLE lance.ns.c SHALLOW CLONE {v}"]
+OF_TABLES = (
+    "OPTIMIZE {v}",
+    "VACUUM {v}",
+    "RESTORE TABLE {v} TO VERSION AS OF 1",
+    "CREATE TABLE lance.ns.c SHALLOW CLONE {v}",
+    "DELETE FROM {v} WHERE id = 1",
+    "DELETE FROM {v}",
+    "UPDATE {v} SET name = 'x'",
+    "MERGE INTO {v} AS v USING lance.ns.t AS t ON v.id = t.id WHEN MATCHED THEN DELETE",
+    "INSERT INTO {v} VALUES (3, 'c')",
+    "INSERT OVERWRITE {v} VALUES (3, 'c')",
+    "INSERT INTO {v} REPLACE WHERE id = 1 SELECT 1, 'x'",
+    "TRUNCATE TABLE {v}",
+    "ALTER TABLE {v} ADD COLUMN more INT",
+    "ALTER TABLE {v} RENAME COLUMN id TO other",
+    "ALTER TABLE {v} DROP COLUMN id",
+    "ALTER TABLE {v} CLUSTER BY (id)",
+    "ALTER TABLE {v} ADD CONSTRAINT c CHECK (id > 0)",
+    "ALTER TABLE {v} CREATE INDEX i USING btree (id)",
 )
+
+
+@pytest.mark.parametrize("statement", OF_TABLES)
 def test_statements_about_tables_do_not_reach_through_a_view(fresh: Lake, statement: str) -> None:
+    """Neither through that of the catalog, nor through a temporary one of it."""
     fresh.sql("CREATE VIEW lance.ns.v AS SELECT * FROM lance.ns.t")
+    fresh.sql("CREATE OR REPLACE TEMPORARY VIEW of_kept AS SELECT * FROM lance.ns.v")
     before = fresh.versions("ns.t")
-    with pytest.raises(SPARK_ERRORS, match="is a view, and no table"):
+    with pytest.raises(SPARK_ERRORS, match=r"is a view, and no table; write the name of its table, or ALTER VIEW"):
         fresh.sql(statement.format(v="lance.ns.v"))
+    with pytest.raises(SPARK_ERRORS, match=r"is a view|EXPECT_TABLE_NOT_VIEW|TEMP_VIEW|VIEW_WRITE|into a view"):
+        fresh.sql(statement.format(v="of_kept"))
     assert fresh.versions("ns.t") == before
+    fresh.sql("DROP VIEW of_kept")
+
+
+def test_no_door_of_python_reaches_through_a_view(fresh: Lake) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT * FROM lance.ns.t")
+    rows = fresh.spark.sql("SELECT 1 AS id, 'x' AS name")
+    doors: dict[str, Callable[[], object]] = {
+        "forName": lambda: LanceTable.forName(fresh.spark, "lance.ns.v"),
+        "append": lambda: rows.writeTo("lance.ns.v").append(),
+        "overwrite": lambda: rows.writeTo("lance.ns.v").overwrite(F.col("id") == 1),
+        "mergeInto": lambda: rows.mergeInto("lance.ns.v", F.expr("true")).whenMatched().delete().merge(),
+    }
+    before = fresh.versions("ns.t")
+    for call in doors.values():
+        with pytest.raises((*SPARK_ERRORS, UnsupportedFeatureError), match="is a view, and no table"):
+            call()
+    assert fresh.versions("ns.t") == before
+
+
+@pytest.mark.parametrize("option", ["readChangeFeed", "version", "filter", "columns"])
+def test_a_view_takes_no_options(fresh: Lake, option: str) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT * FROM lance.ns.t")
+    values = {"readChangeFeed": "true", "version": "1", "filter": "id = 1", "columns": "id"}
+    with pytest.raises(SPARK_ERRORS, match="is a view, which takes no options; write them with the name of its table"):
+        fresh.spark.read.option(option, values[option]).table("lance.ns.v").collect()
+    with pytest.raises(SPARK_ERRORS, match="is a view, which takes no options"):
+        fresh.sql(f"SELECT * FROM lance.ns.v WITH ('{option}' = '{values[option]}')")
+
+
+def test_the_catalog_of_spark_knows_views_by_name(fresh: Lake) -> None:
+    fresh.sql("CREATE VIEW lance.ns.v AS SELECT id FROM lance.ns.t")
+    catalog = fresh.spark.catalog
+    assert catalog.tableExists("lance.ns.v")
+    assert [column.name for column in catalog.listColumns("lance.ns.v")] == ["id"]
+    assert "v" not in [table.name for table in catalog.listTables("lance.ns")]
+    if SPARK_VERSION >= (4, 2):
+        with pytest.raises(SPARK_ERRORS, match=r'write spark.sql\("SHOW VIEWS IN lance.ns"\)'):
+            catalog.listViews("lance.ns")
+
+
+VIEWS = {
+    "of all rows": "SELECT * FROM lance.ns.seen",
+    "of a condition": "SELECT * FROM lance.ns.seen WHERE id > 1",
+    "of a version": "SELECT * FROM lance.ns.seen VERSION AS OF 2",
+}
+CHANGES = ("table_changes('{v}', 1)", "lance_changes('{v}', 1)", "branch_diff('{v}', 'main', 'b')")
+
+
+@pytest.mark.parametrize("query", VIEWS.values(), ids=VIEWS)
+def test_the_changes_of_a_table_are_not_those_of_a_view(fresh: Lake, query: str) -> None:
+    """A view shows no row that was deleted from its table, or that its query leaves out."""
+    fresh.sql("CREATE OR REPLACE TABLE lance.ns.seen AS SELECT * FROM VALUES (1, 'a'), (2, 'b'), (3, 'c') AS rows (id, name)")
+    fresh.sql("DELETE FROM lance.ns.seen WHERE id = 2")
+    fresh.sql(f"CREATE VIEW lance.ns.v AS {query}")
+    fresh.sql("CREATE OR REPLACE TEMPORARY VIEW of_kept AS SELECT * FROM lance.ns.v")
+    fresh.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_part AS SELECT * FROM ({query}) WHERE id > 0")
+    for view in ("lance.ns.v", "of_kept", "of_part"):
+        for changes in CHANGES:
+            with pytest.raises(SPARK_ERRORS, match="may hide rows; write the name of its table"):
+                fresh.sql(f"SELECT * FROM {changes.format(v=view)}")
+    for view in ("of_kept", "of_part"):
+        fresh.sql(f"DROP VIEW {view}")

@@ -186,6 +186,7 @@ def test_tables_about_a_table_of_the_session_catalog_have_its_name(all_tables: M
         "SELECT * FROM {about}.branch_x": "write t VERSION AS OF 'x' for the branch",
         "SELECT * FROM {about}.file": "has no 'file'; did you mean 'files'",
         "SELECT * FROM {empty}.files": "no version before its first rows",
+        "CALL others.system.compact('spark_catalog.others_db.empty')": "no version before its first rows",
         "SELECT * FROM {missing}.files": "REQUIRES_SINGLE_PART_NAMESPACE|NOT_FOUND",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
@@ -274,6 +275,9 @@ def test_a_clone_of_what_is_no_lance_table_says_what_to_write(all_tables: Mappin
     for name in ("parquet.`/a/b`", "spark_catalog.others_db.of_parquet"):
         with pytest.raises(SPARK_ERRORS, match=rf"write CREATE TABLE t USING lance AS SELECT \* FROM {name}"):
             own.sql(f"CREATE TABLE others.db.c CLONE {name}")
+    for procedure in ("migrate", "compact"):
+        with pytest.raises(SPARK_ERRORS, match="of_parquet is no lance table; write CREATE TABLE t USING lance AS SELECT"):
+            own.sql(f"CALL others.system.{procedure}('spark_catalog.others_db.of_parquet')")
     own.sql("USE others")
     try:
         with pytest.raises(SPARK_ERRORS, match="invalid name 'a/b' of a namespace or table"):

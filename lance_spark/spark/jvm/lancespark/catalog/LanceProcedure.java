@@ -10,12 +10,15 @@ import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.source.SessionEntry;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.*;
+import org.apache.spark.unsafe.Platform;
 
 /** A procedure in the namespace `system` of a NamespaceCatalog. lance_spark.actions has their signatures and their code. */
 @SuppressWarnings({"rawtypes", "unchecked"})
@@ -113,7 +116,12 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
     Identifier entry = entry(table);
     ObjectNode place = entry == null ? place(table) : inSession(entry);
     place.put("catalog", catalog.name()).set("called", names(place, entry));
-    return Collections.singletonList(new Rows(columns(), rows(place, values, entry))).iterator();
+    try {
+      return Collections.singletonList(new Rows(columns(), rows(place, values, entry))).iterator();
+    } catch (Throwable t) {
+      Platform.throwException(t instanceof NoSuchTableException && entry != null ? SessionEntry.hasNoVersion(entry) : t);
+      return null;
+    }
   }
 
   public StructType columns() { return StructType.fromDDL(Json.at(signature, "columns").asText()); }
@@ -171,7 +179,11 @@ public class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   private static ObjectNode inSession(Identifier entry) {
-    return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(SessionEntry.of(entry))));
+    CatalogTable table = SessionEntry.of(entry);
+    if (SessionEntry.isLance(entry)) return (ObjectNode) Json.object().set("options", Json.texts(SessionEntry.options(table)));
+    String name = SessionCatalogs.SESSION + "." + entry;
+    throw new UnsupportedOperationException(name + " is no lance table; write CREATE TABLE t USING lance AS SELECT * FROM " + name
+        + ", or LanceTable.convert(spark, \"" + name + "\", '/path')");
   }
 
   private static boolean isPath(String table) { return table.indexOf('/') >= 0 && table.indexOf('`') < 0; }

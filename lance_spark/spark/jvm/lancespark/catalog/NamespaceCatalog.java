@@ -9,6 +9,7 @@ import lancespark.core.Session;
 import lancespark.core.SqlNames;
 import lancespark.protocol.Json;
 import lancespark.protocol.Names;
+import lancespark.table.WholeTable;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.*;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -92,7 +93,7 @@ public class NamespaceCatalog implements StagingTableCatalog, SupportsNamespaces
   public Table loadTable(Identifier id, Set privileges) {
     Table table = loadTable(id);
     if (!(table instanceof V1Table)) return table;
-    throw new UnsupportedOperationException("'" + id + "' is a view, and no table: write ALTER VIEW, or name the table");
+    throw WholeTable.isView(name + "." + id);
   }
 
   /** `version` is a number or a tag. */

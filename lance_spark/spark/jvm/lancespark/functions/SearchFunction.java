@@ -1,18 +1,19 @@
 package lancespark.functions;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import lancespark.core.Session;
 import lancespark.protocol.Instructions;
 import lancespark.protocol.Json;
 import lancespark.table.LanceTable;
+import lancespark.table.WholeTable;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters$;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -50,13 +51,14 @@ public class SearchFunction implements scala.Function1 {
     if (table == null) throw new IllegalArgumentException(name + " needs the table: its path or its name");
     Object filter = named.get(FILTER);
     if (filter instanceof String) named.put(FILTER, QueriedValues.in((String) filter));
-    Map options = options(table.toString());
-    Instructions.put(options, Instructions.CALL, call(positional, named));
+    ObjectNode call = call(positional, named);
+    Map options = options(table.toString(), call);
+    Instructions.put(options, Instructions.CALL, call);
     LanceTable found = LanceTable.reopened(new CaseInsensitiveStringMap(options));
     return DataSourceV2Relation$.MODULE$.create(found, scala.Option.empty(), scala.Option.empty());
   }
 
-  private JsonNode call(List positional, Map named) {
+  private ObjectNode call(List positional, Map named) {
     ObjectNode call = Json.object().put("name", name);
     call.set("positional", Json.of(positional));
     call.set("named", Json.of(named));
@@ -74,25 +76,30 @@ public class SearchFunction implements scala.Function1 {
     return out;
   }
 
-  /** The options of a read of the table: of a path, or those of a table or a view of one. */
-  private Map options(String table) {
+  /** The options of a read of the table: of a path, or those of a table or a view of one, which the call notes. */
+  private Map options(String table, ObjectNode call) {
     Map options = new HashMap();
     if (table.indexOf('/') >= 0 || table.indexOf('\\') >= 0) {
       options.put("path", table);
       return options;
     }
-    SearchedRows rows = SearchedRows.of(Session.active().table(table).queryExecution().analyzed());
+    LogicalPlan plan = Session.active().table(table).queryExecution().analyzed();
+    SearchedRows rows = SearchedRows.of(plan);
     if (rows != null) {
+      boolean hidesRows = rows.filter != null || WholeTable.isOfKeptView(plan);
+      if (hidesRows && CHANGES.contains(name)) {
+        throw new IllegalArgumentException(name + " shows what has changed in a lance table, of which the view " + table + " may hide rows; write the name of its table");
+      }
+      call.put("in_view", hidesRows);
       options.putAll(all(rows.table));
-      if (rows.filter != null) restrict(options, table, rows.filter);
+      if (rows.filter != null) restrict(options, rows.filter);
       return options;
     }
     throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns of one, which " + table + " is not");
   }
 
   /** Lets a search see only rows that satisfy the conditions of a view. */
-  private void restrict(Map options, String view, String filter) {
-    if (CHANGES.contains(name)) throw new IllegalArgumentException(name + " takes a lance table, and " + view + " is a view of some rows of one");
+  private static void restrict(Map options, String filter) {
     Object own = taken(options, FILTER);
     taken(options, PREFILTER);
     options.put(FILTER, own == null ? filter : "(" + own + "\n) AND " + filter);

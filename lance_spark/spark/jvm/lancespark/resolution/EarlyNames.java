@@ -16,13 +16,16 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData$;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -30,7 +33,11 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -54,7 +61,60 @@ public class EarlyNames extends Rule implements Addition {
   public TreeNode apply(TreeNode plan) {
     if (plan instanceof V2CreateTablePlan) plan = withoutDefaultFormat((V2CreateTablePlan) plan);
     if (plan instanceof CreateTable) plan = appended((CreateTable) plan);
-    return new Writes().in(new Insertions().in((LogicalPlan) plan));
+    return new Writes().in(new Insertions().in(new Targets().in((LogicalPlan) plan)));
+  }
+
+  /**
+   * Says of a view in a catalog of lance tables that it is no table, and what to write: Spark says the first only. It would ignore options of a read of a view, such
+   * as those that choose a version or read changes.
+   */
+  static class Targets extends Walk {
+    public LogicalPlan changed(LogicalPlan plan) {
+      if (plan instanceof ShowViews) checkNotOfLance(((ShowViews) plan).namespace());
+      boolean isRead = plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).isStreaming();
+      if (isRead && !((UnresolvedRelation) plan).clearWritePrivileges().options().isEmpty()) {
+        UnresolvedRelation read = (UnresolvedRelation) plan;
+        String name = viewOfLance((scala.collection.immutable.Seq) read.multipartIdentifier());
+        if (name != null) throw new UnsupportedOperationException(name + " is a view, which takes no options; write them with the name of its table");
+      }
+      if (!(plan instanceof UnresolvedTable)) return plan;
+      String name = viewOfLance((scala.collection.immutable.Seq) ((UnresolvedTable) plan).multipartIdentifier());
+      if (name != null) throw WholeTable.isView(name);
+      return plan;
+    }
+
+    /** The name of a view in a catalog of lance tables; null for those of others. */
+    private static String viewOfLance(scala.collection.immutable.Seq parts) {
+      List names = CollectionConverters.asJava(parts);
+      boolean isTemporary = Session.active().sessionState().catalog().isTempView(parts);
+      return !isTemporary && hasOnlyLanceTables(names) && isView(names) ? String.join(".", names) : null;
+    }
+
+    /** The statement never comes here: this is `listViews` of spark.catalog, whose rows Spark itself makes. */
+    private static void checkNotOfLance(LogicalPlan namespace) {
+      List names = new ArrayList();
+      if (namespace instanceof UnresolvedNamespace) names.addAll(CollectionConverters.asJava(((UnresolvedNamespace) namespace).multipartIdentifier()));
+      SessionCatalogs manager = SessionCatalogs.active();
+      boolean isNamed = !names.isEmpty() && manager.isCatalogRegistered((String) names.get(0));
+      CatalogPlugin catalog = isNamed ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+      if (!(catalog instanceof OfLanceTables)) return;
+      throw new UnsupportedOperationException("listViews lists the views of Spark's own catalog; write spark.sql(\"SHOW VIEWS IN "
+          + (isNamed ? "" : catalog.name() + ".") + String.join(".", names) + "\")");
+    }
+
+    private static boolean isView(List names) {
+      SessionCatalogs manager = SessionCatalogs.active();
+      List id = manager.hasCatalog(names) ? names.subList(1, names.size()) : names;
+      List above = id.subList(0, id.size() - 1);
+      boolean isAlone = names.size() == 1;
+      String[] namespace = isAlone ? manager.currentNamespace() : (String[]) above.toArray(new String[above.size()]);
+      try {
+        Table found = ((TableCatalog) manager.of(names)).loadTable(Identifier.of(namespace, (String) id.get(id.size() - 1)));
+        return found instanceof V1Table;
+      } catch (Throwable t) {
+        return false;  // Spark loads the table, too, and says why it cannot.
+      }
+    }
   }
 
   /** INSERT into temporary views of all rows and columns of a lance table. Spark refuses the others. */
@@ -64,7 +124,7 @@ public class EarlyNames extends Rule implements Addition {
       UnresolvedRelation view = (UnresolvedRelation) ((InsertIntoStatement) plan).table();
       if (!Session.active().sessionState().catalog().isTempView((scala.collection.immutable.Seq) view.multipartIdentifier())) return plan;
       LogicalPlan rows = Dataset$.MODULE$.ofRows(Session.active(), view.clearWritePrivileges()).queryExecution().analyzed();
-      DataSourceV2Relation whole = isText(rows) ? WholeTable.of(rows) : null;
+      DataSourceV2Relation whole = isText(rows) && !WholeTable.isOfKeptView(rows) ? WholeTable.of(rows) : null;
       return whole == null ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "table", whole);
     }
 

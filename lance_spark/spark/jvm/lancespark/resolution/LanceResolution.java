@@ -3,10 +3,12 @@ package lancespark.resolution;
 import java.util.*;
 import lancespark.core.Addition;
 import lancespark.core.BeforeRules;
+import lancespark.core.OfLanceTables;
 import lancespark.core.OfStream;
 import lancespark.core.OwnStatement;
 import lancespark.core.Plugins;
 import lancespark.core.Session;
+import lancespark.core.SessionCatalogs;
 import lancespark.core.SparkInternals;
 import lancespark.core.Walk;
 import lancespark.protocol.Names;
@@ -231,9 +233,18 @@ public class LanceResolution extends Rule implements Addition {
       LogicalPlan child = ((SubqueryAlias) plan).child(), inner = withoutView(child);
       return child == inner ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", inner);
     }
-    if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
+    if (!(plan instanceof View)) return plan;
     DataSourceV2Relation whole = WholeTable.of(plan);
+    if (WholeTable.isOfKeptView(plan)) checkNotOfLance((View) plan, whole);
+    if (!((View) plan).isTempView()) return plan;
     return whole == null || !(whole.table() instanceof LanceTable) ? plan : whole;
+  }
+
+  /** Spark only says of such a view that it does not support the statement. */
+  private static void checkNotOfLance(View view, DataSourceV2Relation whole) {
+    scala.Option catalog = view.desc().identifier().catalog();
+    boolean isInLance = !catalog.isEmpty() && SessionCatalogs.active().catalog((String) catalog.get()) instanceof OfLanceTables;
+    if (isInLance || whole != null) throw WholeTable.isView(view.desc().identifier().unquotedString());
   }
 
   /** Spark takes the frame of a temporary view as the target, which may be more than a relation: the padding of CHAR columns, or a name. */

@@ -62,6 +62,12 @@ public class SessionEntry {
         + "from Spark's catalog, and CREATE OR REPLACE TABLE makes it again");
   }
 
+  /** What to say of a table that is in Spark's catalog alone, where a statement is about its versions. */
+  public static UnsupportedOperationException hasNoVersion(Identifier entry) {
+    return new UnsupportedOperationException("the table " + entry + " has no version before its first rows, so there is nothing yet that the statement "
+        + "is about; insert rows, and run it again");
+  }
+
   public static Map options(CatalogTable entry) {
     Map options = new HashMap();
     for (Map.Entry property : CollectionConverters.asJava(entry.properties()).entrySet()) {

@@ -108,7 +108,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       try {
         meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
       } catch (Throwable t) {
-        throw t instanceof NoSuchTableException && place.entry != null ? hasNoVersion(place.entry) : t;
+        throw t instanceof NoSuchTableException && place.entry != null ? SessionEntry.hasNoVersion(place.entry) : t;
       }
       if (meaning.has("sql")) return sparks(meaning, "sql");
       if (meaning.has("copy")) return copied(place, (ObjectNode) Json.at(meaning, "copy"));
@@ -124,7 +124,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       } catch (Throwable t) {
         if (!(t instanceof NoSuchTableException) || place.entry == null) throw t;
         SessionEntry.checkNotLost(SessionEntry.of(place.entry));
-        if (!Json.at(meaning, "procedure").asText().equals("set_not_null")) throw hasNoVersion(place.entry);
+        if (!Json.at(meaning, "procedure").asText().equals("set_not_null")) throw SessionEntry.hasNoVersion(place.entry);
         setNotNull(place.entry, Json.at(values, "columns"));
         return result(procedure, Json.array(), Json.at(meaning, "columns"));
       }
@@ -169,11 +169,6 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     JsonNode answer = new CatalogStatement((NamespaceCatalog) catalog, statement).answer();
     if (answer == null) return handedOver(given);
     return result(CatalogStatement.schema(Json.at(answer, "columns")), (ArrayNode) Json.at(answer, "rows"));
-  }
-
-  private static RuntimeException hasNoVersion(Identifier entry) {
-    return new UnsupportedOperationException("the table " + entry + " has no version before its first rows, so there is nothing yet that the statement "
-        + "is about; insert rows, and run it again");
   }
 
   /** Until the first rows of a table of the session catalog, Spark's catalog has everything of it. */
@@ -235,7 +230,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     try {
       rows = new FileCopy(place, copy).rows();
     } catch (Throwable t) {
-      throw t instanceof NoSuchTableException && place.entry != null ? hasNoVersion(place.entry) : t;
+      throw t instanceof NoSuchTableException && place.entry != null ? SessionEntry.hasNoVersion(place.entry) : t;
     }
     StructType shown = new StructType().add("num_affected_rows", DataTypes.LongType, true).add("num_inserted_rows", DataTypes.LongType, true);
     return result(shown, Json.array().add(Json.array().add(rows).add(rows)));

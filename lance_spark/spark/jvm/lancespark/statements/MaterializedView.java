@@ -35,8 +35,6 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.MetadataBuilder;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
@@ -49,7 +47,7 @@ import scala.jdk.javaapi.CollectionConverters;
 class MaterializedView {
   private static final int TRIES = 20, INSERT = 3;
   private static final List FIRST_WORDS = Arrays.asList(new String[] { "SELECT", "WITH", "FROM", "TABLE", "(" });
-  private static final String TOUCHED = "__key_", KEY = "lance-schema:unenforced-primary-key", KEY_POSITION = KEY + ":position";
+  private static final String TOUCHED = "__key_";
   private final SparkSession session = Session.active();
   private final StatementText statement;
 
@@ -261,26 +259,13 @@ class MaterializedView {
   // Rows.
 
   private CreateTableWriter writer(ViewQuery view, JsonNode plan) throws Exception {
-    CreateTableWriter writer = (CreateTableWriter) withoutKey(rows(whole(view, plan))).writeTo(statement.named());
+    CreateTableWriter writer = (CreateTableWriter) rows(whole(view, plan)).writeTo(statement.named());
     JsonNode properties = Json.at(plan, "properties");
     for (Iterator names = properties.fieldNames(); names.hasNext();) {
       String name = (String) names.next();
       writer = (CreateTableWriter) writer.tableProperty(name, Json.at(properties, name).asText());
     }
     return writer;
-  }
-
-  /**
-   * A column that is in the primary key of an input is in none of the view, which may have a value of it many times, or nulls. The optimizer of Spark 4.0 takes metadata
-   * from the input again if there are none, so this says that there is no key.
-   */
-  private static Dataset withoutKey(Dataset rows) {
-    Dataset found = rows;
-    for (StructField column : rows.schema().fields()) {
-      if (!column.metadata().contains(KEY) && !column.metadata().contains(KEY_POSITION)) continue;
-      found = (Dataset) found.withMetadata(column.name(), new MetadataBuilder().withMetadata(column.metadata()).putString(KEY, "false").remove(KEY_POSITION).build());
-    }
-    return found;
   }
 
   private Dataset rows(LogicalPlan plan) { return (Dataset) Dataset$.MODULE$.ofRows(session, plan); }

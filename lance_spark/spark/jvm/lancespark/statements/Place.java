@@ -15,8 +15,6 @@ import lancespark.protocol.Names;
 import lancespark.table.LanceTable;
 import lancespark.table.WholeTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -49,19 +47,18 @@ class Place {
     boolean isPath = names.size() == 2 && first.equalsIgnoreCase(Names.FORMAT) && last.indexOf('/') >= 0;
     Map path = Collections.singletonMap("path", last);
     if (isPath && !manager.isCatalogRegistered(first)) return at(path, names, null);
-    DataSourceV2Relation relation;
+    LogicalPlan found;
     try {
-      LogicalPlan found = Session.active().table(SqlNames.quoted(Json.of(names))).queryExecution().analyzed();
-      if (isKeptView(found) && manager.of(names) instanceof NamespaceCatalog) {
-        throw new UnsupportedOperationException(SqlNames.quoted(Json.of(names)) + " is a view, and no table; write the name of its table");
-      }
-      relation = WholeTable.of(found);
+      found = Session.active().table(SqlNames.quoted(Json.of(names))).queryExecution().analyzed();
     } catch (Throwable t) {
       // To open the path says more than Spark does.
       if (isPath && manager.catalog(first) instanceof NamespaceCatalog) return at(path, names, null);
       if (manager.of(names) instanceof NamespaceCatalog) throw t;
       return null;
     }
+    DataSourceV2Relation relation = WholeTable.of(found);
+    boolean isOfLance = relation != null || manager.of(names) instanceof NamespaceCatalog;
+    if (isOfLance && WholeTable.isOfKeptView(found)) throw WholeTable.isView(SqlNames.quoted(Json.of(names)));
     if (relation == null) return null;
     Object catalog = relation.catalog().isEmpty() ? null : relation.catalog().get();
     boolean isOwn = catalog instanceof NamespaceCatalog;
@@ -69,13 +66,6 @@ class Place {
     Place place = isOwn ? new Place((NamespaceCatalog) catalog, "id", Json.names(id), id, null) : at(SearchFunction.options(relation), names, entry(relation));
     place.named = relation;
     return place;
-  }
-
-  /** Whether a plan is that of a view which a catalog keeps: it may show less than its table, so that statements do not reach through it. */
-  private static boolean isKeptView(LogicalPlan plan) {
-    LogicalPlan inner = plan;
-    while (inner instanceof SubqueryAlias) inner = ((SubqueryAlias) inner).child();
-    return inner instanceof View && !((View) inner).isTempView();
   }
 
   /** Whether a name is one in a catalog of lance tables; no name: whether that is the current catalog. A temporary view is in none. */

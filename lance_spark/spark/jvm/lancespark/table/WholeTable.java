@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
@@ -41,6 +42,21 @@ public class WholeTable {
       inner = (LogicalPlan) inner.children().apply(0);
     }
     return inner;
+  }
+
+  /** Whether a plan of a name is that of a view which a catalog keeps, or that of a temporary one of it: it may hide what its table had before. */
+  public static boolean isOfKeptView(LogicalPlan plan) {
+    LogicalPlan inner = plan;
+    while (inner instanceof SubqueryAlias || inner instanceof View || inner instanceof Project || inner instanceof Filter) {
+      if (inner instanceof View && !((View) inner).isTempView()) return true;
+      inner = (LogicalPlan) inner.children().apply(0);
+    }
+    return false;
+  }
+
+  /** What to say of a view where a statement takes a table. */
+  public static UnsupportedOperationException isView(String name) {
+    return new UnsupportedOperationException(name + " is a view, and no table; write the name of its table, or ALTER VIEW to change the view");
   }
 
   private static boolean hasAllColumns(Project project) {
