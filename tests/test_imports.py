@@ -22,6 +22,7 @@ ROOMS = [
     "verbs/backfill",
     "verbs/merge",
     "verbs",
+    "spark/planning_daemon",
     "spark/catalog",
     "spark",
     "spark/write",
@@ -112,17 +113,26 @@ def room(path: Path) -> str:
 
 @functools.cache
 def imports(path: Path) -> tuple[str, ...]:
-    """The full names of all imports of a module, including those inside functions."""
+    """The full names of all imports of a module, including those inside functions, and of modules that a text names."""
     return tuple(_imports(path))
 
 
 def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_module(node.value):
+            yield node.value
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             yield from (f"{node.module}.{a.name}" for a in node.names)
+
+
+def is_module(text: str) -> bool:
+    """Whether a text is the name of one of our modules, as for importlib."""
+    if not re.fullmatch(r"lance_spark(\.\w+)+", text):
+        return False
+    return ROOT.joinpath(*text.split(".")[1:]).with_suffix(".py").is_file()
 
 
 @functools.cache

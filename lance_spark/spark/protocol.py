@@ -28,7 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_spark.errors import LanceError, UnsupportedFeatureError
 
-PROTOCOL = 6
+PROTOCOL = 7
 """The number of the protocol, which Protocol.java has, too.
 
 Who changes a message or a name raises it.

@@ -216,7 +216,7 @@ class LanceDataSource(Headed, DataSource):
                 return Source(0, "", "", "")
             opened = self._not_yet_there(StructType())
         can = self._read_of(opened).abilities
-        return opened.header(can.names, can.unjoined)
+        return Source(opened.shape.version, opened.identity, can.names, can.unjoined)
 
     def bound(self, request: Json) -> LanceDataSource:
         """This source, which a pickle has just made, for one scan that the planner asks for."""

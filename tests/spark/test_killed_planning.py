@@ -19,7 +19,7 @@ from lance_spark import Dataset
 from tests.spark.processes import forked
 
 Load = Callable[..., DataFrame]
-DAEMON = "lance_spark.spark.workers.planning_daemon"
+DAEMON = "lance_spark.spark.planning_daemon"
 KILLS = 3
 """Fewer than the tries of a request."""
 

@@ -24,7 +24,7 @@ from tests.spark.processes import forked, processes, run_without
 from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
-DAEMON = "lance_spark.spark.workers.planning_daemon"
+DAEMON = "lance_spark.spark.planning_daemon"
 SPARKS = "pyspark.sql.worker."
 """In the command lines of Spark's own processes for planning."""
 

@@ -47,7 +47,7 @@ from tests.spark.processes import ROOT, START, run
 
 OTHERS = (PROTOCOL - 1, PROTOCOL + 1)
 """The numbers of an older and of a newer lance-spark."""
-DIGEST = "4d05e615d19af428"
+DIGEST = "be650de7c885c5e7"
 """That of `listed`. If it changes, the numbers of the protocol must be raised in protocol.py and in Protocol.java."""
 
 KNOWN_OPTIONS = {name for option in KNOWN_BY_NAME.values() for name in option.names}
@@ -58,7 +58,7 @@ NAMES = {
     "CATALOG_MODULE": CatalogSource.__module__,
     "CATALOG_CLASS": CatalogSource.__name__,
     "WORKER_DAEMON": "lance_spark.spark.daemon",
-    "PLANNING_DAEMON": "lance_spark.spark.workers.planning_daemon",
+    "PLANNING_DAEMON": "lance_spark.spark.planning_daemon",
     "PLANNING_MODULE": "pyspark_lance.planning",
     "ROW_ID": "_rowid",
     "ROW_ADDRESS": "_rowaddr",

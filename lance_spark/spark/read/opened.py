@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.options.table_location import store_of
-from lance_spark.spark.protocol import Source
 from lance_spark.spark.read.reader import Tasks
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -35,9 +34,6 @@ class Opened(Protocol):
     @property
     def identity(self) -> str:
         """What distinguishes it from others of this version at the same place; see `table.versions.identity`."""
-
-    def header(self, abilities: str, unjoined: str) -> Source:
-        """What the JVM knows of a source that has opened it, and whose read has these abilities."""
 
     @property
     def has_log(self) -> bool:
@@ -73,9 +69,6 @@ class OpenedTable:
     @property
     def identity(self) -> str:
         return self.shape.identity
-
-    def header(self, abilities: str, unjoined: str) -> Source:
-        return Source(self.shape.version, self.identity, abilities, unjoined)
 
     @property
     def has_log(self) -> bool:
@@ -114,9 +107,6 @@ class OpenedNamespace:
     version: PartitionedVersion
     num_fragments = None
     has_log = False
-
-    def header(self, abilities: str, unjoined: str) -> Source:
-        return Source(self.version.version, self.identity, abilities, unjoined)
 
     @property
     def shape(self) -> Snapshot:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import take
 from lance_spark.errors import SchemaMismatchError
-from lance_spark.schema.schema import Field
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.write.conform import matched
 
 
@@ -23,6 +23,19 @@ def lacks_fields(t: pa.DataType, field: Field) -> bool:
     if pa.types.is_map(t):
         return lacks_fields(t.item_type, field.children[0].children[1])
     return lacks_fields(t.value_type, field.children[0])
+
+
+def check_has_fields(rows: pa.RecordBatch, columns: Schema) -> None:
+    """Raise SchemaMismatchError for values of columns that lack fields below them, which rows of the table would lose."""
+    for field, at in zip(columns.fields, matched(rows.schema.names, columns.fields), strict=True):
+        if at is None:
+            continue
+        given = rows.column(at).type
+        if isinstance(given, pa.BaseExtensionType):
+            given = given.storage_type
+        if lacks_fields(given, field):
+            what = f"column {field.name!r}: the values lack fields that the table has ({given}; expected {field.type})"
+            raise SchemaMismatchError(f"{what}; give all fields, or use a merge, which keeps the others")
 
 
 def completed(new: pa.Array, old: pa.Array, field: Field, path: str) -> pa.Array:

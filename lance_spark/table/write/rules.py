@@ -33,6 +33,7 @@ from lance_spark.table.write.conform import as_columns, check_nulls, conform, of
 from lance_spark.table.write.constraints import NO_CONSTRAINTS, Constraints, constraints, names_read
 from lance_spark.table.write.defaults import Default, Moment, default_of
 from lance_spark.table.write.generated import NOTHING_GENERATED, Generated
+from lance_spark.table.write.nested_values import check_has_fields
 
 NO_VALUES: Mapping[str, pa.Array] = MappingProxyType({})
 
@@ -69,6 +70,8 @@ class Rules:
 
         For `Kind.VALUES`, `beside` has the other columns that `reads` names. Raises SchemaMismatchError for rows that break a rule.
         """
+        if kind is Kind.VALUES:
+            check_has_fields(rows, columns)
         rows = as_columns(rows, columns, self._values(rows, columns) if kind is Kind.INSERTED else {})
         if kind is Kind.STORED:
             return rows

@@ -191,3 +191,26 @@ def test_a_default_that_needs_the_zone_of_a_session_is_refused_without_one(tmp_p
     with pytest.raises(SchemaMismatchError, match=r"'day' has the DEFAULT current_date\(\): it depends on the time zone"):
         table.insert(pa.table({"id": [2]}))
     assert table.insert(pa.table({"id": [2], "day": [MOMENT.time.date()]})).count_rows() == 2
+
+
+_X = pa.struct([("x", pa.int32())])
+_XY = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+
+
+@pytest.mark.parametrize("kind", rules.Kind, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("shape", ["struct", "list", "map", "nested"])
+def test_new_values_in_place_have_all_fields_of_their_structs(shape: str, kind: rules.Kind) -> None:
+    """Rows that stay in place would lose the fields that values lack; new rows have null in them."""
+    of_shape = {
+        "struct": lambda t: t,
+        "list": pa.list_,
+        "map": lambda t: pa.map_(pa.string(), t),
+        "nested": lambda t: pa.struct([("s", pa.list_(t))]),
+    }[shape]
+    columns = from_arrow(pa.schema([("c", of_shape(_XY))]))
+    values = pa.record_batch([pa.nulls(1, of_shape(_X))], names=["c"])
+    if kind is rules.Kind.VALUES:
+        with pytest.raises(SchemaMismatchError, match="'c': the values lack fields"):
+            rules.NO_RULES.apply(values, columns, kind)
+    else:
+        assert rules.NO_RULES.apply(values, columns, kind).schema.types == [of_shape(_XY)]

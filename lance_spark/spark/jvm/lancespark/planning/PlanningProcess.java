@@ -25,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * Spark has one process for each kind of request. It begins with the imports that the source needs, which take longer than most requests, and ends
  * after a minute without one. These processes answer all kinds (pyspark_lance.planning), and a daemon forks them that has imported the package
- * (lance_spark.spark.workers.planning_daemon). What is sent and received is Spark's.
+ * (lance_spark.spark.planning_daemon). What is sent and received is Spark's.
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
 class PlanningProcess {

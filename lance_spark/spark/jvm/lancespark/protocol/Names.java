@@ -7,7 +7,7 @@ public final class Names {
   /** The class of the format of catalogs. */
   public static final String CATALOG_MODULE = "lance_spark.spark.catalog.source", CATALOG_CLASS = "CatalogSource";
   /** The daemons that fork workers, and processes that plan, and the module that answers in these. */
-  public static final String WORKER_DAEMON = "lance_spark.spark.daemon", PLANNING_DAEMON = "lance_spark.spark.workers.planning_daemon",
+  public static final String WORKER_DAEMON = "lance_spark.spark.daemon", PLANNING_DAEMON = "lance_spark.spark.planning_daemon",
       PLANNING_MODULE = "pyspark_lance.planning";
   /** The options with instructions, and with a request to the catalog; where its answer is in the metadata of a column. */
   public static final String INSTRUCTIONS = "__lance", REQUEST = "request", ANSWER = "answer";

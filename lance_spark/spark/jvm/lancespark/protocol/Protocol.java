@@ -3,7 +3,7 @@ package lancespark.protocol;
 /** What the classes and Python tell each other: the number of the protocol, and the kinds of messages. Python's half is lance_spark.spark.protocol. */
 public final class Protocol {
   /** The number, which Python has, too. Who changes a message or a name raises it. */
-  public static final int VERSION = 6;
+  public static final int VERSION = 7;
   public static final int SOURCE = 1, TASK = 2, FOUND = 3, STEPS = 4, READ = 5, WRITER = 6, WRITTEN = 7, BOUND = 8, FEW = 9, AGAIN = 10;
   /** The messages in the order of their kinds: the name, and the types of the fields, of which q is an integer, s text, b bytes and j JSON. */
   static final String[] MESSAGES = {
