@@ -150,8 +150,8 @@ def last(batch: pa.RecordBatch) -> pa.Array:
 
 
 def near(batch: pa.RecordBatch) -> np.ndarray:
-    """A function of a user: by distances alone."""
-    return -batch["_distance"].fill_null(100).to_numpy()
+    """A function of a user: the nearest is best."""
+    return np.asarray(-batch["_distance"].fill_null(100).to_numpy())
 
 
 def broken(batch: pa.RecordBatch) -> list[float]:
@@ -166,7 +166,7 @@ def hybrid_call(uri: str, fuse: str, *more: str) -> str:
 
 
 @pytest.mark.parametrize("fuse", ["rrf", "mrr", "weighted_score", last, near])
-def test_a_function_of_the_session_orders_rows_as_in_python(spark: SparkSession, uri: str, fuse: object) -> None:
+def test_a_function_of_the_session_orders_rows_as_in_python(spark: SparkSession, uri: str, fuse: Any) -> None:
     hybrid: dict[str, Any] = {"routes": [{"nearest": {**NEAREST, "k": 8}}, {"full_text_query": TEXT, "k": 8}], "k": 5, "fuse": fuse}
     more: list[str] = []
     name = str(fuse)

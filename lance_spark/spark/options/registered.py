@@ -34,9 +34,7 @@ class RegisteredFunction:
         """
         file = Path(path)
         if not (file.parent.name.startswith(_FOLDER) and _is_own(file.parent) and _is_own(file)):
-            raise InvalidOptionError(
-                f"the function {name} is not run: its file {path} is not one that this user's driver has written"
-            )
+            raise InvalidOptionError(f"the function {name} is not run: its file {path} is not one that this user's driver has written")
         return cls(name, file.read_bytes())
 
     @property
