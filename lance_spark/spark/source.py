@@ -108,8 +108,7 @@ class LanceDataSource(Headed, DataSource):
         return self._read_of(self.opened())
 
     def _read_of(self, opened: Opened) -> Read:
-        is_called = self._given.call is not None
-        return read_of(Asked(opened, self._options, self.about, is_called, self._in_view))
+        return read_of(Asked(opened, self._options, self.about, self._given.call, self._in_view))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""

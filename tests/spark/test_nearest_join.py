@@ -155,3 +155,11 @@ def test_what_cannot_be_joined_is_refused(spark: SparkSession, tmp_path: Path) -
     Dataset.write(str(tmp_path / "q"), pa.table({"q": pa.array([[1.0, 2.0, 3.0, 4.0]], pa.list_(pa.float32(), 4))}))
     with pytest.raises(InvalidOptionError, match="4 dimensions"):
         ours.nearestJoin(spark.read.format("lance").load(str(tmp_path / "q")), ("q", "vec"))
+
+
+def test_a_column_of_lists_of_vectors_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    column = table(vectors())["vec"].combine_chunks()
+    lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), column)
+    Dataset.write(tmp_path / "t", pa.table({"vec": lists}))
+    with pytest.raises(InvalidOptionError, match="column 'vec' has lists of vectors, which a nearest join does not compare"):
+        LanceTable.forPath(spark, str(tmp_path / "t")).nearestJoin(asked(spark), ("q", "vec"))

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lance_spark
 from lance_spark import Dataset, LanceTable
 from lance_spark.errors import InvalidOptionError
+from lance_spark.spark.options.registered import RegisteredFunction
 from tests.spark_session import SPARK_ERRORS
 
 Q = [0.5, 0.5, 0.5, 0.5]
@@ -141,6 +142,68 @@ def test_functions_search_paths_tables_and_views(spark: SparkSession, uri: str) 
         f"HYBRID_SEARCH('searched', {QUERY}, 'sky', search_columns => array('text'), k => 4, rrf_k => 60.0)",
     ):
         assert [tuple(row) for row in spark.sql(f"SELECT id, _relevance_score FROM {call}").collect()] == both
+
+
+def last(batch: pa.RecordBatch) -> pa.Array:
+    """A function of a user: the highest id is best."""
+    return batch["id"]
+
+
+def near(batch: pa.RecordBatch) -> np.ndarray:
+    """A function of a user: the nearest is best."""
+    return np.asarray(-batch["_distance"].fill_null(100).to_numpy())
+
+
+def broken(batch: pa.RecordBatch) -> list[float]:
+    """A function of a user that gives too few numbers."""
+    return [1.0]
+
+
+def hybrid_call(uri: str, fuse: str, *more: str) -> str:
+    """A query that orders rows by a function of the session."""
+    given = ", ".join(["k => 5", "candidates => 8", f"fuse => '{fuse}'", *more])
+    return f"SELECT id FROM lance_hybrid_search('{uri}', 'v', {QUERY}, 'text', 'sky', {given})"
+
+
+@pytest.mark.parametrize("fuse", ["rrf", "mrr", "weighted_score", last, near])
+def test_a_function_of_the_session_orders_rows_as_in_python(spark: SparkSession, uri: str, fuse: Any) -> None:
+    hybrid: dict[str, Any] = {"routes": [{"nearest": {**NEAREST, "k": 8}}, {"full_text_query": TEXT, "k": 8}], "k": 5, "fuse": fuse}
+    more: list[str] = []
+    name = str(fuse)
+    if callable(fuse):
+        name = f"a_function_{fuse.__name__}"
+        spark.udf.register(name, fuse)
+        hybrid["columns"] = ["id"]
+        more = ["fuse_columns => array('id')"]
+    found = [tuple(row) for row in spark.sql(hybrid_call(uri, name, *more)).collect()]
+    assert found == expected(uri, "id", hybrid=hybrid)
+
+
+@pytest.mark.parametrize(
+    ("fuse", "told"),
+    [
+        ("no_function", "not 'no_function'; register it with spark.udf.register"),
+        ("concat", "not 'concat'; register it"),
+        ("a_broken_function", "the function a_broken_function must return a number for each of"),
+    ],
+)
+def test_what_cannot_order_rows_is_named(spark: SparkSession, uri: str, fuse: str, told: str) -> None:
+    spark.udf.register("a_broken_function", broken)
+    with pytest.raises(SPARK_ERRORS, match=told):
+        spark.sql(hybrid_call(uri, fuse)).collect()
+
+
+def test_a_function_that_others_may_have_written_is_not_run(tmp_path: Path) -> None:
+    folder = tmp_path / "lance-spark-functions-1"
+    folder.mkdir(mode=0o700)
+    (folder / "0").write_bytes(b"a pickle")
+    assert RegisteredFunction.of("mine", str(folder / "0")).pickled == b"a pickle"
+    (folder / "0").chmod(0o666)
+    (folder / "link").symlink_to(folder / "0")
+    (tmp_path / "other").write_bytes(b"a pickle")
+    for path in (folder / "0", folder / "link", folder / "missing", tmp_path / "other"):
+        with pytest.raises(InvalidOptionError, match="the function mine is not run"):
+            RegisteredFunction.of("mine", str(path))
 
 
 def test_functions_search_tables_of_a_catalog_and_their_branches(spark: SparkSession, tmp_path: Path) -> None:

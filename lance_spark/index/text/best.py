@@ -72,7 +72,9 @@ def best(
     heap, scores = np.empty(count, np.int64), np.empty(count, np.float32)
     given = (lists.documents, lists.frequencies, lists.array, lists.starts, lists.ends, lists.highest, lists.blocks, lists.weights)
     common = (part.scored_lengths, statistics.average_length, part.rows, heap, scores)
-    if needs_all:
+    if len(known) == 1:
+        found = _best_of_one(lists.documents[0], lists.frequencies[0], lists.highest, lists.weights[0], *common)
+    elif needs_all:
         found = _best_of_all(*given, lists.positions, lists.first, np.array(places, np.int64), slop, *common)
     else:
         found = _best_of_any(*given, *common)
@@ -162,6 +164,31 @@ def _keep(heap: np.ndarray, scores: np.ndarray, count: int, document: Any, score
         at = parent
     heap[at], scores[at] = document, score
     return count + 1
+
+
+@kernel
+def _best_of_one(
+    documents: np.ndarray,
+    frequencies: np.ndarray,
+    highest: np.ndarray,
+    weight: np.float32,
+    lengths: np.ndarray,
+    average: np.float32,
+    rows: np.ndarray,
+    heap: np.ndarray,
+    scores: np.ndarray,
+) -> int:
+    """Blocks whose largest score does not reach the worst of the best documents are passed over."""
+    count = 0
+    for block in range(len(highest)):
+        if count == len(heap) and highest[block] * weight * _MORE < scores[0]:
+            continue
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, len(documents))):
+            document = documents[i]
+            score = weight * score_of(frequencies[i], lengths[document], average)
+            if count < len(heap) or score >= scores[0]:
+                count = _keep(heap, scores, count, document, score, rows)
+    return count
 
 
 @kernel
@@ -266,30 +293,42 @@ def _best_of_all(
     heap: np.ndarray,
     scores: np.ndarray,
 ) -> int:
-    """The shortest list gives the candidates."""
+    """The shortest list gives the candidates: those whose score may be enough with the best of others in the same range of documents."""
     lists = len(weights)
     shortest = 0
-    others = np.float32(0)
     for i in range(lists):
         if ends[i] - starts[i] < ends[shortest] - starts[shortest]:
             shortest = i
-    for i in range(lists):
-        most = np.float32(0)
-        for k in range(blocks[i], blocks[i + 1]):
-            most = max(most, highest[k] * weights[i])
-        others += most if i != shortest else np.float32(0)
     at = starts.copy()
+    near = np.zeros(lists, np.int64)  # the blocks of lists where the range begins
+    cursors = np.empty(lists, np.int64)
     count = 0
+    others = np.float32(0)
     candidate: Any = starts[shortest]
     stop = ends[shortest]
+    own = documents[array[shortest]]
     while candidate < stop:
         place = candidate - starts[shortest]
-        if place % BLOCK == 0 and count == len(heap) and count:
-            bound = (highest[blocks[shortest] + place // BLOCK] * weights[shortest] + others) * _MORE
-            if bound < scores[0]:
+        full = count == len(heap)
+        if place % BLOCK == 0:
+            last = min(candidate + BLOCK, stop) - 1
+            others = np.float32(0)
+            for i in range(lists):
+                if i != shortest:
+                    near[i] = _block_of(documents[array[i]], starts[i], ends[i], near[i], own[candidate])
+                    others += weights[i] * _highest_up_to(
+                        documents[array[i]], starts[i], highest[blocks[i] : blocks[i + 1]], near[i], own[last]
+                    )
+            bound = highest[blocks[shortest] + place // BLOCK] * weights[shortest] + others
+            if full and bound * _MORE < scores[0]:
                 candidate += BLOCK
                 continue
-        document = documents[array[shortest]][candidate]
+        document = own[candidate]
+        if full:
+            alone = weights[shortest] * score_of(frequencies[array[shortest]][candidate], lengths[document], average)
+            if (alone + others) * _MORE < scores[0]:
+                candidate += 1
+                continue
         score = np.float32(0)
         there = True
         for i in range(lists):
@@ -301,18 +340,71 @@ def _best_of_all(
                 break
             score += weights[i] * score_of(frequencies[array[i]][at[i]], lengths[document], average)
         candidate += 1
-        if not there or (count == len(heap) and (not count or score < scores[0])):
+        if not there or (full and score < scores[0]):
             continue
-        if len(places) < 2 or _has_phrase(positions, first, frequencies, array, at, places, slop):
+        if len(places) < 2 or _has_phrase(positions, first, frequencies, array, at, places, slop, cursors):
             count = _keep(heap, scores, count, document, score, rows)
     return count
 
 
 @kernel
+def _block_of(documents: np.ndarray, start: int, end: int, block: int, wanted: Any) -> int:
+    """The first block of a list, from `block` on, that may have a document which is not below `wanted`."""
+    while start + (block + 1) * BLOCK < end and documents[start + (block + 1) * BLOCK] <= wanted:
+        block += 1
+    return block
+
+
+@kernel
+def _highest_up_to(documents: np.ndarray, start: int, highest: np.ndarray, block: int, last: Any) -> np.float32:
+    """The largest score of the blocks of a list from `block` to that of the document `last`."""
+    found = highest[block]
+    while block + 1 < len(highest) and documents[start + (block + 1) * BLOCK] <= last:
+        block += 1
+        found = max(found, highest[block])
+    return np.float32(found)
+
+
+@kernel
 def _has_phrase(
-    positions: _Arrays, first: _Arrays, frequencies: _Arrays, array: np.ndarray, at: np.ndarray, places: np.ndarray, slop: int
+    positions: _Arrays,
+    first: _Arrays,
+    frequencies: _Arrays,
+    array: np.ndarray,
+    at: np.ndarray,
+    places: np.ndarray,
+    slop: int,
+    cursors: np.ndarray,
 ) -> bool:
     """Whether a document has each token at its place, or up to `slop` later than the one before; see `phrase`."""
+    if slop > 0:
+        return _has_loose_phrase(positions, first, frequencies, array, at, places, slop)
+    for i in range(len(places)):
+        cursors[i] = first[array[i]][at[i]]
+    start = cursors[0]
+    for k in range(start, start + frequencies[array[0]][at[0]]):
+        begin = np.int64(positions[array[0]][k]) - places[0]
+        follows = True
+        for i in range(1, len(places)):
+            wanted = begin + places[i]
+            stop = first[array[i]][at[i]] + frequencies[array[i]][at[i]]
+            while cursors[i] < stop and positions[array[i]][cursors[i]] < wanted:
+                cursors[i] += 1
+            if cursors[i] == stop:
+                return False
+            if positions[array[i]][cursors[i]] != wanted:
+                follows = False
+                break
+        if follows:
+            return True
+    return False
+
+
+@kernel
+def _has_loose_phrase(
+    positions: _Arrays, first: _Arrays, frequencies: _Arrays, array: np.ndarray, at: np.ndarray, places: np.ndarray, slop: int
+) -> bool:
+    """The same for tokens that may be farther apart."""
     earlier = np.empty(frequencies[array[0]][at[0]], np.int64)
     count = len(earlier)
     start = first[array[0]][at[0]]

@@ -18,6 +18,9 @@ from lance_spark.index.vector.compared import Compared, far, far_of_each
 from lance_spark.kernels.kernel import kernel
 
 COLUMNS = ("__vector_id", "__neighbors")
+NO_VECTOR = -1
+"""A search of a graph leaves out none of its vectors."""
+
 _FEW = 10
 """A graph is not used if less than one in so many of its vectors may be found: its paths lead through all others."""
 
@@ -43,21 +46,28 @@ class Graph:
         """The memory that it takes."""
         return sum(level.ids.nbytes + level.first.nbytes + level.neighbours.nbytes for level in self.levels)
 
-    def nearest(self, compared: Compared, keep: int, allowed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(
+        self,
+        compared: Compared,
+        keep: int,
+        allowed: np.ndarray | None,
+        left_out: int = NO_VECTOR,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The vectors that a search finds which keeps so many of them, and their distances (float32).
 
-        Only those that are `allowed` (None: all).
+        Only those that are `allowed` (None: all). The search is as if the vector `left_out` were not in
+        the graph, but for the edges that others have because of it.
         """
         own = compared.how, compared.numbers, compared.query, compared.table
         if allowed is not None and np.count_nonzero(allowed) * _FEW < len(allowed):
             return compared_one_by_one(compared, allowed)
         at = self.entry
         for level in reversed(self.levels[1:]):
-            at = int(descend(*own, level.ids, level.first, level.neighbours, at))
+            at = int(descend(*own, level.ids, level.first, level.neighbours, at, left_out))
         base = self.levels[0]
         mask = np.ones(len(base.ids), np.bool_) if allowed is None else allowed
         found, distances = np.empty(keep, np.int64), np.empty(keep)
-        count = walk(*own, base.first, base.neighbours, at, mask, found, distances)
+        count = walk(*own, base.first, base.neighbours, at, mask, left_out, found, distances)
         return found[:count], compared.distances(distances[:count])
 
 
@@ -114,10 +124,11 @@ def descend(
     first: np.ndarray,
     neighbours: np.ndarray,
     start: int,
+    left_out: int,
 ) -> np.int64:
     """The vector of a level to which no neighbour is nearer, from `start`; `start` if the level lacks it.
 
-    `ids` (uint32) are the vectors of the level, ascending; see `Level` and `Compared` for the others.
+    The vector `left_out` is not met. `ids` (uint32) are the vectors of the level, ascending; see `Level` and `Compared` for the others.
     """
     at = np.int64(start)
     nearest = far(how, numbers, query, table, at)
@@ -127,6 +138,8 @@ def descend(
             return at
         before = nearest
         for i in range(first[place], first[place + 1]):
+            if neighbours[i] == left_out:
+                continue
             other = far(how, numbers, query, table, neighbours[i])
             if other < nearest:
                 nearest, at = other, np.int64(neighbours[i])
@@ -144,18 +157,22 @@ def walk(
     neighbours: np.ndarray,
     start: int,
     allowed: np.ndarray,
+    left_out: int,
     found: np.ndarray,
     distances: np.ndarray,
 ) -> int:
     """Store in `found` (int64) the nearest vectors that are `allowed`, as many as it has room for, with their `distances` (float64).
 
     Returns their number. From `start`, the walk goes on from the nearest vector that was met, until that is farther than all that are kept:
-    only vectors that it meets are compared with the query. `neighbours` (uint32) of vector i are from `first[i]` to `first[i + 1]`; all are
-    numbers of vectors, which have a mask `allowed`. See `Compared` for the others.
+    only vectors that it meets are compared with the query. It does not meet the one `left_out`, unless it starts there.
+    `neighbours` (uint32) of vector i are from `first[i]` to `first[i + 1]`; all are numbers of vectors, which have a mask `allowed`.
+    See `Compared` for the others.
     """
     keep = len(found)
     met = np.zeros(len(allowed), np.bool_)
     met[start] = True
+    if left_out >= 0:
+        met[left_out] = True
     begin = far(how, numbers, query, table, start)
     to_visit = [(begin, np.int64(start))]
     kept = [(-begin, np.int64(start))]

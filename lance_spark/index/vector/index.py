@@ -18,7 +18,7 @@ from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.vector.codes import Codes, GraphQuantizer, Quantizer
 from lance_spark.index.vector.distances import METRICS, least, normalised
 from lance_spark.index.vector.flat import Flat
-from lance_spark.index.vector.hnsw import COLUMNS, Graph, compared_one_by_one, graph
+from lance_spark.index.vector.hnsw import COLUMNS, NO_VECTOR, Graph, compared_one_by_one, graph
 from lance_spark.index.vector.ivf import Centroids, Partitions, centroids, partitions
 from lance_spark.index.vector.legacy import LegacyIndex
 from lance_spark.index.vector.partition import Partition
@@ -141,7 +141,14 @@ class VectorIndex:
             quantizer.add_nearest(many, forms, self.centroids.vectors[number], codes, rows, which, queries, kept)
 
     def nearest(
-        self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int | None, allowed: np.ndarray | None
+        self,
+        query: np.ndarray,
+        number: int,
+        graph: Graph,
+        partition: Partition,
+        keep: int | None,
+        allowed: np.ndarray | None,
+        left_out: int = NO_VECTOR,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The places in a partition of the vectors that a search of its graph finds, and their distances; see `Graph.nearest`.
 
@@ -149,7 +156,7 @@ class VectorIndex:
         """
         with np.errstate(all="ignore"):  # what is damaged may have any values
             compared = cast(GraphQuantizer, self.quantizer).compared(query, self.centroids.vectors[number], partition.codes)
-            return compared_one_by_one(compared, allowed) if keep is None else graph.nearest(compared, keep, allowed)
+            return compared_one_by_one(compared, allowed) if keep is None else graph.nearest(compared, keep, allowed, left_out)
 
 
 @dataclass(frozen=True)

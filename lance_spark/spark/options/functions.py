@@ -12,6 +12,8 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate import both
 from lance_spark.spark.options.known import KNOWN
 from lance_spark.spark.options.read import JOINS, SEARCHES
+from lance_spark.spark.options.registered import RegisteredFunction
+from lance_spark.table.search.hybrid_query import FUSES
 from lance_spark.table.search.nearest import DEFAULT_K
 
 _READ = ("filter", "prefilter", "fast_search", "columns", "offset", "version", "tag", "branch", "timestamp", "with_row_id")
@@ -19,7 +21,7 @@ _READ = ("filter", "prefilter", "fast_search", "columns", "offset", "version", "
 _NEAREST = ("metric", *JOINS, "use_index", "distance_range")
 """Arguments that have the meaning of the parameters of nearest."""
 _RANGE = ("lower_bound", "upper_bound", "bypass_vector_index")
-_FUSION = ("candidates", "fuse", "rrf_k", "weights")
+_FUSION = ("candidates", "fuse", "fuse_columns", "rrf_k", "weights")
 _CHANGES = {
     "begin": "startingVersion",
     "end": "endingVersion",
@@ -253,7 +255,26 @@ def _hybrid(given: Mapping[str, Any], k: int) -> dict[str, Any]:
         {"nearest": _nearest(given, candidates), "weight": weights[0]},
         {"full_text_query": _text_query(given), "k": candidates, "weight": weights[1]},
     ]
-    return {"routes": routes, "k": k, **{name: given[name] for name in ("fuse", "rrf_k") if name in given}}
+    fusion = {name: given[name] for name in ("fuse", "rrf_k") if name in given}
+    if "fuse_columns" in given:
+        fusion["columns"] = given["fuse_columns"]
+    return {"routes": routes, "k": k, **fusion}
+
+
+def with_function(hybrid: Mapping[str, Any], call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters of a hybrid search with the function of the user that `fuse` names in the call of a table function.
+
+    Raises InvalidOptionError if the session has no such function.
+    """
+    fuse = hybrid.get("fuse")
+    if not isinstance(fuse, str) or fuse in FUSES:
+        return hybrid
+    if call.get("function") is None:
+        raise InvalidOptionError(
+            f"fuse must be one of {', '.join(FUSES)}, or a Python function of the session, not {fuse!r}; "
+            f"register it with spark.udf.register({fuse!r}, ..)"
+        )
+    return {**hybrid, "fuse": RegisteredFunction.of(fuse, call["function"])}
 
 
 def _text(value: Any) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.read.kind import Read
@@ -15,7 +16,7 @@ from lance_spark.spark.read.rows import RowsRead
 
 @dataclass(frozen=True)
 class Asked:
-    """What is read: the options, of a table function if it `is_called`, or what is `about` the table.
+    """What is read: the options, for the `call` of a table function if there is one, or what is `about` the table.
 
     `in_view`: the function reads a view with the columns of the options.
     """
@@ -23,7 +24,7 @@ class Asked:
     opened: Opened
     options: ReadOptions
     about: str | None = None
-    is_called: bool = False
+    call: Mapping[str, Any] | None = None
     in_view: bool = False
 
 
@@ -51,7 +52,7 @@ def _branch_diff(asked: Asked) -> Read:
 def _search(asked: Asked) -> Read:
     from lance_spark.spark.read.search import SearchRead
 
-    return SearchRead(asked.opened, asked.options, asked.is_called, asked.in_view)
+    return SearchRead(asked.opened, asked.options, asked.call, asked.in_view)
 
 
 def _partitions(asked: Asked) -> Read:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
@@ -10,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.spark.columns.batches import Conversion
 from lance_spark.spark.columns.types import of_json, promised, to_spark
+from lance_spark.spark.options.functions import with_function
 from lance_spark.spark.options.read import ReadOptions
 from lance_spark.spark.read.kind import Abilities, check_ids, plan_of, selected, shown
 from lance_spark.spark.read.opened import Opened
@@ -26,13 +29,13 @@ from lance_spark.table.search.task import search_task
 class SearchRead:
     """The rows that the options search for.
 
-    `is_called`: by a table function, which need not name the column; `in_view`: it searches a view
-    with the columns of the options, and may name no others.
+    `call` is that of a table function, which need not name the column, and may have a function of the user; `in_view`: it
+    searches a view with the columns of the options, and may name no others.
     """
 
     opened: Opened
     options: ReadOptions
-    is_called: bool = False
+    call: Mapping[str, Any] | None = None
     in_view: bool = False
     kind = "a search"
 
@@ -74,11 +77,12 @@ class SearchRead:
     def _search(self) -> Search:
         given, plan = self.options, plan_of(self.opened, self.options)
         snapshot = self.opened.table_for(", which cannot be searched; search its tables")
-        asked = SearchRequest(given.nearest, given.fullTextQuery, given.hybrid, given.prefilter, given.fast_search).up_to(
+        hybrid = given.hybrid if self.call is None or given.hybrid is None else with_function(given.hybrid, self.call)
+        asked = SearchRequest(given.nearest, given.fullTextQuery, hybrid, given.prefilter, given.fast_search).up_to(
             given.limit, given.offset
         )
         seen = seen_in(snapshot, plan) if self.in_view else snapshot
-        query = (asked.with_column(seen) if self.is_called else asked).query(seen)
+        query = (asked.with_column(seen) if self.call is not None else asked).query(seen)
         assert query is not None
         if self.in_view:
             query = naming_columns(query, seen)

@@ -32,7 +32,6 @@ _LOG = logging.getLogger(__name__)
 _QUERIES, _FEWEST_QUERIES = 128, 32
 _COMPARISONS = 1 << 27
 """The most comparisons of rows with queries, unless the fewest queries need more."""
-_NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LEAST_ROWS = 100
 """Smaller segments are not measured."""
 _CANDIDATES = 1000
@@ -113,11 +112,7 @@ def _measured(task: MeasureTask) -> Measured | None:
     sample = _sampled(search, asked)
     if sample is None:
         return None
-    asked = replace(asked, queries=sample.vectors)
-    trial = _Trial(search, asked, sample.addresses)
-    if "_HNSW_" in search.segments[0].index.kind:
-        # A graph leads to its own rows more easily than to the neighbors of others.
-        trial = _Trial(search, replace(asked, queries=trial.beside()), np.full(len(sample.addresses), _NO_ROW))
+    trial = _Trial(search, replace(asked, queries=sample.vectors), sample.addresses)
     before, shape = measured_in(task.segment.details), trial.shape
     trained = shape if before is None else before.trained
     levels = {k: tuple(settings) for k in LEVELS if (settings := trial.settings(k))}
@@ -200,7 +195,12 @@ class _Found:
 
 
 class _Trial:
-    """Searches for the neighbors of some rows, each of which has an address of its own."""
+    """Searches for the neighbors of some rows, with their vectors as queries and the addresses `own`.
+
+    Each search is as if its row were not there: other queries are no rows. So it is not among what is
+    found, nor among what should be, and the walk through a graph, where a row has the edges to
+    its neighbors, does not meet it.
+    """
 
     def __init__(self, search: IndexSearch, nearest: Nearest, own: np.ndarray) -> None:
         self._search, self._nearest, self._own = search, nearest, own
@@ -208,29 +208,14 @@ class _Trial:
         self._kind = self._searched.index.kind
         self._walks: dict[int, list[_Found]] = {}
 
-    def beside(self) -> np.ndarray:
-        """A vector beside each query that is no row: as far away as the nearest other row, in the direction between two near rows."""
-        from lance_spark.table.search.brute_force import vectors_at
-
-        found = [addresses for _, addresses in self._truth if len(addresses)]
-        near = [addresses[[0, len(addresses) // 4, len(addresses) // 2]] for addresses in found]
-        if len(near) < len(self._own):
-            return self._nearest.queries
-        known = np.unique(np.concatenate(near))
-        vectors = vectors_at(self._search.snapshot, self._nearest, known)
-        if vectors.dtype.kind != "f":
-            return self._nearest.queries
-        nearest, one, other = (vectors[np.searchsorted(known, rows)] for rows in np.array(near).T)
-        queries = self._nearest.queries
-        direction = one - other
-        length = np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), np.finfo(direction.dtype).tiny)
-        apart = np.linalg.norm(nearest - queries, axis=1, keepdims=True)
-        return np.asarray(queries + direction / length * apart, queries.dtype)
+    @cached_property
+    def _prepared(self) -> np.ndarray:
+        return self._searched.index.prepared(self._nearest.queries)
 
     @cached_property
     def _order(self) -> tuple[np.ndarray, np.ndarray]:
         index = self._searched.index
-        return index.nearest_partitions(index.prepared(self._nearest.queries), len(index.partitions))
+        return index.nearest_partitions(self._prepared, len(index.partitions))
 
     @property
     def shape(self) -> Shape:
@@ -337,24 +322,48 @@ class _Trial:
         partition = self._searched.partition(number)
         return partition.codes.nbytes / max(len(partition.rows), 1)
 
-    @cached_property
-    def _all(self) -> list[_Found]:
-        """What a search of all partitions finds."""
-        return self._found(_CANDIDATES, None)
-
     def _walked(self, ef: int) -> list[_Found]:
+        """What searches of the graphs of all partitions find that keep `ef` rows of each."""
         if ef not in self._walks:
-            self._walks[ef] = self._found(ef, ef)
+            self._walks[ef] = [self._walk(query, ef) for query in range(len(self._own))]
         return self._walks[ef]
 
-    def _found(self, count: int, ef: int | None) -> list[_Found]:
+    def _walk(self, query: int, ef: int) -> _Found:
+        from lance_spark.index.vector.hnsw import NO_VECTOR
+
+        index, ranks, rows, distances = self._searched.index, [], [], []
+        for number in index.filled.tolist():
+            partition = self._searched.partition(number)
+            graph = partition.graph
+            assert graph is not None
+            addresses, exist = self._searched.rows(self._search.snapshot, number, partition, None)
+            own = np.flatnonzero(addresses == self._own[query])
+            found, apart = index.nearest(
+                self._prepared[query],
+                number,
+                graph,
+                partition,
+                min(ef, len(addresses)),
+                None if exist.all() else exist,
+                int(own[0]) if len(own) else NO_VECTOR,
+            )
+            ranks.append(np.full(len(found), self._partition_ranks[query, number]))
+            rows.append(addresses[found])
+            distances.append(apart)
+        order = np.argsort(np.concatenate(distances), kind="stable")
+        others = order[np.concatenate(rows)[order] != self._own[query]]
+        return _Found(np.concatenate(ranks)[others], np.concatenate(rows)[others])
+
+    @cached_property
+    def _all(self) -> list[_Found]:
+        """What a search of all partitions finds by codes."""
         from lance_spark.index.vector.best import Best
         from lance_spark.table.search.segments import Wanted
 
         there = len(self._searched.index.partitions)
-        nearest = replace(self._nearest, minimum_nprobes=there, maximum_nprobes=there, ef=ef)
-        best = [Best(count) for _ in self._own]
-        self._search.search(nearest, Wanted(count), None, best, Here())
+        nearest = replace(self._nearest, minimum_nprobes=there, maximum_nprobes=there)
+        best = [Best(_CANDIDATES) for _ in self._own]
+        self._search.search(nearest, Wanted(_CANDIDATES), None, best, Here())
         rows = [kept.found()[1] for kept in best]
         known = np.unique(np.concatenate(rows))
         partitions = _partitions_of(self._search.snapshot, self._searched, known)

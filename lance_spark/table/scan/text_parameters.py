@@ -11,12 +11,20 @@ from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.schema.schema import Field
 from lance_spark.table.versions.snapshot import Snapshot
 
+_BYTES = 1 << 12
+"""About the memory of parameters."""
+
 
 def text_parameters(snapshot: Snapshot, field: Field) -> TextParameters | None:
     """The parameters of the full-text index of a column, which may cover no rows; None without an index.
 
     Raises UnsupportedFeatureError if its words are not known here, and CorruptFileError if nothing tells the parameters.
     """
+    kept = snapshot.locations.kept
+    return kept.get(("text parameters", field.id), lambda: _parameters(snapshot, field), lambda _: _BYTES)
+
+
+def _parameters(snapshot: Snapshot, field: Field) -> TextParameters | None:
     named = [index for index in snapshot.manifest.indexes if _is_of(index, field)]
     if not named:
         return None

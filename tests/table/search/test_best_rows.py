@@ -28,6 +28,8 @@ QUERIES: list[dict[str, Any]] = [
     {"match": {"query": "w0 w0 w1", "column": "t", "operator": "and"}},
     {"match": {"query": "w12", "column": "t", "fuzziness": 1, "max_expansions": 30}},
     {"phrase": {"query": "w0 w1", "column": "t"}},
+    {"phrase": {"query": "w0 w0", "column": "t"}},
+    {"phrase": {"query": "w1 w0 w2", "column": "t"}},
     {"phrase": {"query": "w1 w0 w0", "column": "t", "slop": 2}},
     {"multi_match": {"query": "w1 w5", "columns": ["t", "u"], "boosts": [1.0, 2.0]}},
 ]
@@ -86,12 +88,14 @@ class Falsified(MemoryPart):
         return largest(found.documents, found.frequencies, self.lengths, average)
 
 
+@pytest.mark.parametrize("words", [["word"], ["word", "other"], ["other", "word", "third"]])
 @pytest.mark.parametrize("needs_all", [False, True])
-def test_blocks_that_cannot_have_the_best_documents_are_not_looked_at(needs_all: bool) -> None:
-    documents = [(["word"] * (5 if at < BLOCK else 1), [*range(5 if at < BLOCK else 1)]) for at in range(20 * BLOCK)]
-    part = Falsified([(np.arange(len(documents), dtype=np.uint64), documents)], frozenset({"word"}))
-    statistics = Statistics(10 * len(documents), 10 * len(documents), {"word": len(documents)})
-    found = best(part, ["word"], needs_all, statistics, 10)
+def test_blocks_that_cannot_have_the_best_documents_are_not_looked_at(needs_all: bool, words: list[str]) -> None:
+    times = [5 if at < BLOCK else 1 for at in range(20 * BLOCK)]
+    documents = [(words * count, [*range(len(words) * count)]) for count in times]
+    part = Falsified([(np.arange(len(documents), dtype=np.uint64), documents)], frozenset(words))
+    statistics = Statistics(10 * len(documents), 10 * len(documents), dict.fromkeys(words, len(documents)))
+    found = best(part, words, needs_all, statistics, 10)
     assert found is not None
     assert found.documents.tolist() == [*range(10)]
 

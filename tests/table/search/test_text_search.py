@@ -367,3 +367,38 @@ def test_the_plan_names_the_query_the_index_and_what_is_scanned(tmp_path: Path) 
     assert "a_idx (INVERTED)" in text
     assert "after the search" in text
     assert "in 1 fragments" in text
+
+
+ITEM_DOORS: dict[str, dict[str, Any]] = {
+    "a search": {"full_text_query": "w1"},
+    "a search of a column": {"full_text_query": {"match": {"query": "w1", "column": "words"}}},
+    "a phrase": {"full_text_query": {"phrase": {"query": "w1 w2", "column": "words"}}},
+    "a condition": {"filter": "lance_match(words, 'w1')"},
+    "one of two routes": {"hybrid": {"routes": [{"full_text_query": {"match": {"query": "w1", "column": "words"}}}]}},
+}
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table whose index has each item of a list as a document of its own."""
+    path = str(tmp_path_factory.mktemp("items") / "t")
+    rows = pa.table({"id": range(3), "words": [["w1 w2", "w3"], ["w1"], []]})
+    index = {"with_position": True, "document_granularity": lance.query.DocumentGranularity.LIST_ELEMENT}
+    lance.write_dataset(rows, path).create_scalar_index("words", "INVERTED", **index)
+    return path
+
+
+@pytest.mark.parametrize("door", ITEM_DOORS)
+def test_an_index_of_items_of_lists_is_refused_by_name(items: str, door: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"index 'words_list_element_idx' of column 'words' .*\(document_granularity\)"):
+        Dataset.open(items).scan(["id"], **ITEM_DOORS[door]).to_table()
+
+
+def test_rows_beside_an_index_of_items_are_read_as_usual(items: str) -> None:
+    found = Dataset.open(items).scan(["id"], filter="array_contains(words, 'w1')").to_table()
+    assert found["id"].to_pylist() == [1]
+
+
+def test_the_number_of_an_item_is_no_column(items: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="_doc_index"):
+        Dataset.open(items).scan(["id", "_doc_index"]).to_table()

@@ -28,7 +28,7 @@ public class SearchFunction implements scala.Function1 {
   private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
       "lance_changes", "table_changes", "table_changes_by_path", "branch_diff" };
   private static final List CHANGES = Arrays.asList("lance_changes", "table_changes", "table_changes_by_path", "branch_diff");
-  private static final String TABLE = "table", FILTER = "filter", PREFILTER = "prefilter";
+  private static final String TABLE = "table", FILTER = "filter", PREFILTER = "prefilter", FUSE = "fuse";
   private final String name;
 
   public SearchFunction() { this(NAMES[0]); }
@@ -62,6 +62,8 @@ public class SearchFunction implements scala.Function1 {
     ObjectNode call = Json.object().put("name", name);
     call.set("positional", Json.of(positional));
     call.set("named", Json.of(named));
+    Object fuse = named.get(FUSE);
+    if (fuse instanceof String) call.put("function", RegisteredFunctions.file((String) fuse));
     return call;
   }
 
