@@ -36,12 +36,14 @@ WORKERS = (0, 2)
 class Epoch:
     """What an epoch took: seconds until the first batch, samples a second from then on, and the most memory.
 
-    Processors work `processor_s` seconds for it, from the import of the loader to the end of its workers.
+    Processors work `processor_s` seconds for it, from the import of the loader to the end of its workers, and
+    `second_processor_s` for the epoch after it.
     """
 
     first_s: float
     samples_a_second: float
     processor_s: float
+    second_processor_s: float
     peak_bytes: int
 
 
@@ -79,9 +81,10 @@ def measure(contestant: str, folder: Path, workers: int) -> Epoch:
 def row(contestant: str, epochs: Sequence[Epoch], ours: Sequence[Epoch]) -> list[str]:
     """The medians of a contestant's rounds, and our speed divided by its speed."""
     speed, own = (statistics.median(epoch.samples_a_second for epoch in each) for each in (epochs, ours))
-    first, work = (statistics.median(getattr(epoch, name) for epoch in epochs) for name in ("first_s", "processor_s"))
+    names = ("first_s", "processor_s", "second_processor_s")
+    first, work, second = (statistics.median(getattr(epoch, name) for epoch in epochs) for name in names)
     peak = statistics.median(epoch.peak_bytes for epoch in epochs)
-    return [contestant, f"{speed:,.0f}", f"{own / speed:.2f}", f"{first:.2f}", f"{work:.2f}", f"{peak / (1 << 20):,.0f}"]
+    return [contestant, f"{speed:,.0f}", f"{own / speed:.2f}", f"{first:.2f}", f"{work:.2f}", f"{second:.2f}", f"{peak / (1 << 20):,.0f}"]
 
 
 def main() -> None:
@@ -100,7 +103,8 @@ def main() -> None:
             for _ in range(rounds):
                 for contestant, found in epochs.items():
                     found.append(measure(contestant, folder, workers))
-            heads = [f"{size:,} bytes, {workers} workers", "samples/s", "ours / it", "first batch, s", "processor, s", "memory, MiB"]
+            times = ["first batch, s", "processor, s", "second epoch, s"]
+            heads = [f"{size:,} bytes, {workers} workers", "samples/s", "ours / it", *times, "memory, MiB"]
             rows = [row(contestant, found, epochs[asked.only[0]]) for contestant, found in epochs.items()]
             print(markdown(heads, rows), flush=True)
     print("load:", *(f"{load:.1f}" for load in os.getloadavg()))

@@ -1,4 +1,4 @@
-"""python -m bench.loader_epochs CONTESTANT FOLDER WORKERS: one shuffled epoch, as `bench.loader` measures it.
+"""python -m bench.loader_epochs CONTESTANT FOLDER WORKERS: shuffled epochs, as `bench.loader` measures them.
 
 A batch is the tensor of its images, of equal size. Every contestant makes it of the bytes of the samples by the same
 function. pylance's workers are spawned, since it is not to be forked; all others are forked.
@@ -163,16 +163,21 @@ def _worked() -> float:
 
 
 def main() -> None:
-    """Run an epoch and print what it took."""
+    """Run two epochs and print what they took."""
     contestant, folder, workers = sys.argv[1:]
     begun, worked = time.perf_counter(), _worked()
-    batches = iter(CONTESTANTS[contestant](Path(folder), int(workers)))
+    loader = CONTESTANTS[contestant](Path(folder), int(workers))
+    batches = iter(loader)
     next(batches)
     first = time.perf_counter()
     later = sum(len(batch) for batch in batches)
     seconds = time.perf_counter() - first
     del batches  # ends the workers
     told = {"first_s": first - begun, "samples_a_second": later / seconds, "processor_s": _worked() - worked}
+    worked = _worked()
+    for _ in loader:
+        pass
+    told["second_processor_s"] = _worked() - worked
     print(json.dumps(told))
 
 

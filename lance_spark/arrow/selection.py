@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow import views
 from lance_spark.errors import UnsupportedFeatureError
 
 
@@ -45,6 +46,8 @@ def without_columns(rows: int, schema: pa.Schema) -> pa.Table:
 
 def keep(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:
     """The values for which `mask` is true."""
+    if views.are_views(array):
+        return views.taken(array, np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
     return _from_zero(array).filter(mask)
 
 

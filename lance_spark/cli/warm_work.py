@@ -39,6 +39,7 @@ _ENCODINGS: tuple[Mapping[str, str], ...] = (
     {"compression": "fsst"},
     {"structural-encoding": "fullzip"},
     {"structural-encoding": "fullzip", "compression": "fsst"},
+    {"structural-encoding": "fullzip", "compression": "zstd"},
     {"structural-encoding": "miniblock", "bss": "on", "compression": "lz4"},
     {"rle-threshold": "1.0"},
     {"dict-divisor": "1"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from inspect import CO_VARKEYWORDS
-from types import FunctionType
+from inspect import CO_VARKEYWORDS, unwrap
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 from lance_spark.display.words import nearest
@@ -31,15 +31,21 @@ def known_arguments(cls: Class) -> Class:
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if (name.startswith("_") and name != "__init__") or not isinstance(function, FunctionType):
             continue
-        if function.__code__.co_flags & CO_VARKEYWORDS and not hasattr(function, _OTHER_NAMES):
+        if _code(function).co_flags & CO_VARKEYWORDS and not hasattr(function, _OTHER_NAMES):
             continue  # what it calls knows the arguments
         checked = _checked(function)
         setattr(cls, name, type(member)(checked) if isinstance(member, classmethod | staticmethod) else checked)
     return cls
 
 
+def _code(function: FunctionType) -> CodeType:
+    """What the function runs in the end, which has the names of the arguments, if others are around it."""
+    code: CodeType = unwrap(function).__code__
+    return code
+
+
 def _checked(function: FunctionType) -> Callable[..., Any]:
-    code = function.__code__
+    code = _code(function)
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     others: Mapping[str, str] = getattr(function, _OTHER_NAMES, {})
     takes_all = bool(code.co_flags & CO_VARKEYWORDS)

@@ -6,6 +6,7 @@ Mini-block: buffer 0 of each chunk is compressed. Block: the buffer. Full zip: e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -13,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.views import INLINE_BYTES
 from lance_spark.buffers import limits
 from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, VariableWidth
 from lance_spark.buffers.byte_ranges import Bytes
@@ -21,6 +23,8 @@ from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.flat import Flat, bytes_for, copy_together
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import lz4
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U32, U, load32, load64, store32
 
 Scheme = Literal["lz4", "zstd"]
 
@@ -30,6 +34,8 @@ _ZSTD_MAGIC = 0xFD2FB528
 _MAX_RATIO: dict[Scheme, int] = {"lz4": lz4.MAX_RATIO, "zstd": 1 << 15}
 # Buffers may be padded before they are compressed.
 _PADDING = 8
+_LEAST_FRAME = 32
+"""The bytes of the longest header of a value that is stored as it is, and of a few bytes of it."""
 _STREAM_BYTES = 1 << 16
 """Read at a time, so that a stream which claims less than it has is stopped early."""
 
@@ -176,6 +182,74 @@ def _decompress_bare_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, 
         bounds.append(bounds[-1] + decompressed)
         limits.check_bytes(bounds[-1], "zstd frames")
     return np.frombuffer(b"".join(parts), np.uint8), np.array(bounds, np.int64)
+
+
+@kernel
+def locate_stored(data: np.ndarray, first: int, last: int, views: np.ndarray, is_stored: np.ndarray) -> None:
+    """Let views `first` to `last` of compressed values in `data` point to the values, where these are stored as they are.
+
+    zstd stores what it cannot compress, such as pictures, in a frame of one raw block if it has at most 128 KiB (RFC 8878, 3.1.1).
+    `is_stored` tells which views are of values; those of length 0 stay as they are.
+    """
+    for item in range(first, last):
+        view = U(item * 16)
+        size = np.int64(load32(views, view))
+        if size < _LEAST_FRAME:
+            is_stored[item] = size == 0
+            continue
+        start = np.int64(load32(views, view + U(12)))
+        end = start + size
+        descriptor = np.int64(data[start + 12])
+        if np.int64(load32(data, U(start + 8))) != 0xFD2FB528 or descriptor & 15:
+            continue  # no frame, or one with a checksum or a dictionary
+        single, flag = (descriptor >> 5) & 1, descriptor >> 6
+        at = start + 14 - single
+        width = (1 << flag) if flag or single else 0
+        content = np.int64(0)
+        for i in range(width):
+            content |= np.int64(data[at + i]) << (8 * i)
+        content += 256 if width == 2 else 0
+        at += width + 3
+        block = np.int64(data[at - 3]) | np.int64(data[at - 2]) << 8 | np.int64(data[at - 1]) << 16
+        length = block >> 3
+        if block & 7 != 1 or at + length != end or length <= INLINE_BYTES or (width and content != length):
+            continue
+        if np.int64(load64(data, U(start))) != length:
+            continue
+        is_stored[item] = True
+        store32(views, view, U32(length))
+        store32(views, view + U(4), load32(data, U(at)))
+        store32(views, view + U(12), U32(at))
+
+
+def decompress_views(views: np.ndarray, buffers: Sequence[Bytes], are_compressed: np.ndarray) -> list[Bytes] | None:
+    """Let views (int32 [n, 4]) of values that zstd has compressed point to the values, each in a buffer of its own.
+
+    Returns all buffers; None for frames of older writers, which do not say how large the values are.
+    """
+    found, codec = list(buffers), pa.Codec("zstd")
+    total = 0.0
+    for i in np.flatnonzero(are_compressed).tolist():
+        size, _, number, start = views[i].tolist()
+        if size <= INLINE_BYTES:  # too few bytes for a frame, in the view itself
+            return None
+        data = buffers[number][start : start + size]
+        declared = int.from_bytes(data[:8].tobytes(), "little")
+        total += declared
+        if declared & 0xFFFFFFFF == _ZSTD_MAGIC or declared > size * _MAX_RATIO["zstd"]:
+            return None
+        limits.check_bytes(total, "zstd buffers")
+        try:
+            value = np.frombuffer(codec.decompress(pa.py_buffer(data[8:]), declared), np.uint8)
+        except OSError as error:
+            raise CorruptFileError(f"zstd buffer {i} does not decompress to the {declared} bytes that it declares") from error
+        views[i] = declared, 0, 0, 0
+        if declared <= INLINE_BYTES:
+            views[i].view(np.uint8)[4 : 4 + declared] = value
+            continue
+        views[i, 1:] = value[:4].view(np.int32)[0], len(found), 0
+        found.append(value)
+    return found
 
 
 def encode_chunks(inner: EncodedChunks, scheme: Scheme, level: int | None = None) -> EncodedChunks:

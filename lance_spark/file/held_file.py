@@ -43,9 +43,16 @@ class HeldReader:
         self._file = file
 
     def read(
-        self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows, batch_rows: int, *, with_dictionaries: bool = False
+        self,
+        fields: Sequence[Field],
+        columns: Mapping[int, int],
+        rows: Rows,
+        batch_rows: int,
+        *,
+        with_dictionaries: bool = False,
+        with_views: bool = False,
     ) -> Iterator[list[pa.Array]]:
-        """See `DataFileReader.read`. There are no dictionaries."""
+        """See `DataFileReader.read`. There are no dictionaries and no views."""
         if not len(rows):
             return
         assert self._file.source is not None

@@ -169,12 +169,13 @@ class DataFileReader:
         batch_rows: int,
         batch_bytes: int = _BATCH_BYTES,
         with_dictionaries: bool = False,
+        with_views: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """The given rows in order, as one array for each of `fields`, at most `batch_rows` at a time and about `batch_bytes`.
 
         `fields` are top-level fields, pruned to what is read from this file; `columns` maps field ids to columns (not needed for legacy
         files). `with_dictionaries`: values that a page stores as indices into a dictionary may be a dictionary array instead of one of
-        the field's type.
+        the field's type. `with_views`: large values may be an array of `arrow.views` instead.
         """
         if len(rows) and not 0 <= rows[0] <= rows[-1] < self.num_rows:
             raise IndexError(f"rows {rows[0]} to {rows[-1]} are out of bounds of a file of {self.num_rows} rows")
@@ -187,7 +188,7 @@ class DataFileReader:
             fields = [unpruned_field(f, in_file) for f in wanted]
         metadata = self._columns(fields, columns)
         self._count_pages(metadata, selected)
-        readers = self._open_fields(fields, metadata, rows, selected, with_dictionaries)
+        readers = self._open_fields(fields, metadata, rows, selected, with_dictionaries, with_views)
         count = self._first_batch(fields, metadata, batch_bytes)
         limits = BatchLimits(metadata.values(), selected, self.num_rows)
         done = 0
@@ -241,7 +242,7 @@ class DataFileReader:
             field = unpruned_field(field, {f.id: f for f in self.schema.walk()})
         metadata, selected = self._columns([field], columns), spans.from_rows(rows)
         self._count_pages(metadata, selected)
-        (reader,) = self._open_fields([field], metadata, rows, selected, False)
+        (reader,) = self._open_fields([field], metadata, rows, selected)
         array = yield from naming(self._where(field), reader.read(0, len(rows)))
         if len(array) != len(rows):
             raise CorruptFileError(f"{self._where(field)}: expected {len(rows)} values, found {len(array)}")
@@ -374,14 +375,20 @@ class DataFileReader:
         return max(1, batch_bytes * self.num_rows // max(1, stored))
 
     def _open_fields(
-        self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows, selected: Spans, with_dictionaries: bool
+        self,
+        fields: Sequence[Field],
+        columns: Mapping[int, Column],
+        rows: Rows,
+        selected: Spans,
+        with_dictionaries: bool = False,
+        with_views: bool = False,
     ) -> list[FieldReader]:
         layout = self._layout
         if isinstance(layout, legacy.LegacyFile):
             return [checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
         make = _OPEN_FIELD[self.version]
-        if with_dictionaries and self.version in GRAMMARS:
-            make = partial(layouts.open_field, with_dictionaries=True)
+        if self.version in GRAMMARS:
+            make = partial(layouts.open_field, with_dictionaries=with_dictionaries, with_views=with_views)
 
         def alone(field: Field) -> FieldReader:
             return checked(self._where(field), lambda: make(field, columns, selected, self.num_rows))

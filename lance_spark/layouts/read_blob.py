@@ -7,11 +7,14 @@ has more places: a file beside the data file, shared (packed) or of one blob (de
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow import views
 from lance_spark.arrow.validity import validity_of
-from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels import assemble
 from lance_spark.layouts.levels.assemble import Path, nest
@@ -67,16 +70,20 @@ def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
     return nest(path, slots, pa.Array.from_buffers(BLOB_V1, len(levels), [validity], children=children))
 
 
-def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
+_LARGE_BLOB = 16 << 10
+"""Blobs are viewed where they were read if they have so many bytes each; smaller ones are copied together first."""
+
+
+def load(path: Path, array: pa.Array, as_views: bool = False) -> Steps[pa.Array]:
     """`array`, a column of the fields `path` whose leaf has descriptors, with bytes, or with the descriptors that users see, in their
-    place.
+    place. `as_views`: the bytes may be an array of `arrow.views`.
     """
     depth = len(path) - 1
     descriptors = assemble.leaf_of(array, depth)
     if path[-1].descriptors:
         leaf = described(descriptors, path[-1].type)
     else:
-        leaf = yield from _values(descriptors)
+        leaf = yield from _values(descriptors, as_views)
     return assemble.with_leaf(array, depth, leaf)
 
 
@@ -93,7 +100,7 @@ def _without_nulls(part: pa.Array) -> pa.Array:
     return part.fill_null("" if pa.types.is_string(part.type) else 0) if part.null_count else part
 
 
-def _values(descriptors: pa.Array) -> Steps[pa.Array]:
+def _values(descriptors: pa.Array, as_views: bool) -> Steps[pa.Array]:
     valid = np.asarray(descriptors.is_valid())
     columns = {f.name: _without_nulls(descriptors.field(i)) for i, f in enumerate(descriptors.type)}
     positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
@@ -110,11 +117,22 @@ def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     answers = (yield wanted) if wanted else []
     lengths = np.zeros(len(sizes), np.int64)
     lengths[there] = [len(answer) for answer in answers]
+    if as_views and len(answers) and min(map(len, answers)) >= _LARGE_BLOB and views.fit(answers):
+        return _views(answers, there, valid)
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     data = np.concatenate([*answers, np.empty(0, np.uint8)])
     validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _views(blobs: Sequence[Bytes], there: np.ndarray, valid: np.ndarray) -> pa.Array:
+    """Views of blobs, at the places `there`; the other values are empty, or null where `valid` is not set."""
+    found = np.zeros((len(valid), 4), np.int32)
+    found[there, 0] = [len(blob) for blob in blobs]
+    found[there, 1] = np.concatenate([blob[:4] for blob in blobs]).view(np.int32)
+    found[there, 2] = np.arange(len(blobs))
+    return views.of_buffers(found, blobs, None if valid.all() else valid)
 
 
 def _places(ranges: list[ByteRange], kinds: np.ndarray, ids: pa.Array, uris: pa.Array) -> list[ByteRange]:

@@ -37,6 +37,19 @@ TYPOS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "handed on": (lambda t: t.to_table(colums=["id"]), r"scan\(\) has no argument 'colums'; did you mean 'columns'\?"),
     "nothing alike": (lambda t: t.history(zzz=1), r"history\(\) has no argument 'zzz'; it has limit$"),
     "no arguments": (lambda t: t.versions(zzz=1), r"versions\(\) has no argument 'zzz'; it has none$"),
+    "tags": (lambda t: t.tags.create("a", refernce=1), r"create\(\) has no argument 'refernce'; did you mean 'reference'\?"),
+    "branches": (lambda t: t.branches.merge("b", on_conflit="ours"), r"no argument 'on_conflit'; did you mean 'on_conflict'\?"),
+    "maintenance": (
+        lambda t: t.optimize.compact_files(target_row_per_fragment=1),
+        r"compact_files\(\) has no argument .*did you mean 'target_rows_per_fragment'\?",
+    ),
+    "merge": (lambda t: t.merge_insert("id").when_matched_update_all(conditon="v > 1"), r"did you mean 'condition'\?"),
+    "merged rows": (lambda t: t.merge_insert("id").execute(dta=ROWS), r"execute\(\) has no argument 'dta'; did you mean"),
+    "settings of a log": (
+        lambda t: t.initialize_mem_wal(max_memtable_rws=1),
+        r"'max_memtable_rws' of a writer of the log; did you mean 'max_memtable_rows'\?",
+    ),
+    "dataset of pyarrow": (lambda t: t.to_arrow_dataset().to_table(colums=["id"]), r"'colums'; did you mean 'columns'\?"),
     "constructor": (lambda t: LOADER(t, batchsize=3), r"'batchsize'; did you mean 'batch_size'\?"),
 }
 

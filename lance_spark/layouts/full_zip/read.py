@@ -8,19 +8,27 @@ width, the length and the bytes if the value is valid.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.buffers.blocks import Block, FixedWidth, VariableWidth
+from lance_spark.arrow import views
+from lance_spark.buffers.blocks import Block, Encoding, FixedWidth, VariableWidth
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.memory import empty
+from lance_spark.encodings import general
 from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.general import General
+from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.kernel import kernel
-from lance_spark.kernels.words import copy
+from lance_spark.kernels.words import U32, U, copy, store32
 from lance_spark.layouts.levels.assemble import Path, nest
 from lance_spark.layouts.levels.read import Slots, unravel
 from lance_spark.layouts.levels.sparse import read_structure, valid_slots
@@ -31,9 +39,15 @@ from lance_spark.reading.flat_buffers import bit_width
 from lance_spark.reading.spans import Spans
 from lance_spark.reading.steps import Page, Steps
 
+_LARGE_PIECE = 16 << 10
+"""Rows are viewed where they were read if the pieces have so many bytes each; smaller ones are copied together first."""
 
-def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
-    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
+
+def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans, as_views: bool = False) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has.
+
+    `as_views`: it may be an array of `arrow.views`.
+    """
     if not page.buffers:
         raise CorruptFileError("expected at least 1 buffer in a full-zip page, found 0")
     if isinstance(layout.structure, Sparse):
@@ -45,7 +59,10 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
         wanted = spans.all_rows(page.buffers[0].stop - page.buffers[0].start)
     else:
         wanted = yield from _row_offsets(page, rows)
-    data = yield from _read_spans(page, wanted)
+    pieces = yield from _read_spans(page, wanted)
+    if as_views and (array := _views(layout, pieces, t, spans.count(rows))) is not None:
+        return array, rows
+    data = _together(pieces)
     if layout.bits_per_value is not None and not layout.structure.num_lists:
         return _fixed_rows(layout, data, path, t, spans.count(rows)), rows
     zipped = _unzip(layout, data, None if layout.structure.num_lists else spans.count(rows))
@@ -123,16 +140,78 @@ def _row_offsets(page: Page, rows: Spans) -> Steps[Spans]:
     return offsets
 
 
-def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
-    """Read byte ranges of the zipped data, and concatenate them."""
+def _read_spans(page: Page, wanted: Spans) -> Steps[Sequence[Bytes]]:
+    """Read byte ranges of the zipped data."""
     start, stop = page.buffers[0]
     if len(wanted) and wanted[-1, 1] > stop - start:
         raise CorruptFileError(f"expected at least {wanted[-1, 1]} bytes for the rows of the page, found {stop - start}")
-    answers = yield [ByteRange(start + a, start + b) for a, b in wanted.tolist()]
-    if len(answers) == 1:
-        return answers[0]
-    data: Bytes = empty(sum(map(len, answers)))
-    return np.concatenate(answers, out=data) if answers else data
+    return (yield [ByteRange(start + a, start + b) for a, b in wanted.tolist()])
+
+
+def _together(pieces: Sequence[Bytes]) -> Bytes:
+    """The pieces, one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    data: Bytes = empty(sum(map(len, pieces)))
+    return np.concatenate(pieces, out=data) if pieces else data
+
+
+def _views(layout: FullZip, pieces: Sequence[Bytes], t: pa.DataType, count: int) -> pa.Array | None:
+    """Views of `count` rows of a page without lists; None if the values are not stored as they are."""
+    if not isinstance(layout.structure, Dense) or layout.structure.num_lists:
+        return None
+    value = layout.value.values if _is_zstd(layout.value) else layout.value
+    are_bytes = layout.bits_per_value is None and isinstance(value, Variable)
+    if not are_bytes and not _is_plain_list(layout, t):
+        return None
+    if sum(map(len, pieces)) < _LARGE_PIECE * len(pieces):
+        pieces = [_together(pieces)]
+    if not views.fit(pieces):
+        return None
+    return _views_of_bytes(layout, pieces, count) if are_bytes else views.of_rows(pieces, _stride(layout))
+
+
+def _is_zstd(value: Encoding) -> TypeGuard[General]:
+    return isinstance(value, General) and value.scheme == "zstd"
+
+
+def _is_plain_list(layout: FullZip, t: pa.DataType) -> bool:
+    """Whether the bytes of a row are the numbers of a list, none of which is null."""
+    value = layout.value
+    if _word_bytes(layout) or not isinstance(value, FixedSizeListEncoding) or not pa.types.is_fixed_size_list(t):
+        return False
+    is_flat = isinstance(value.values, Flat) and value.values.bits_per_value == t.value_type.bit_width
+    return is_flat and not value.has_validity and value.items_per_value == t.list_size and _stride(layout) == value.row_bytes()
+
+
+def _views_of_bytes(layout: FullZip, pieces: Sequence[Bytes], count: int) -> pa.Array | None:
+    """Views of rows, each of which begins with its levels and its length; None for compressed values without their size."""
+    assert isinstance(layout.structure, Dense)
+    if layout.bits_per_offset not in (32, 64):
+        raise CorruptFileError(f"found lengths of {layout.bits_per_offset} bits in a full-zip page, expected 32 or 64")
+    has_value = np.zeros(2**layout.bits_def, np.bool_)
+    has_value[0] = True
+    shape = (_word_bytes(layout), layout.bits_def, layout.bits_per_offset // 8)
+    definition = np.zeros(count if layout.bits_def else 0, np.uint16)
+    found = np.zeros(count * views.VIEW_BYTES, np.uint8)
+    is_compressed = _is_zstd(layout.value)
+    is_stored = np.full(count, not is_compressed)
+    rows = 0
+    for number, piece in enumerate(pieces):
+        before, rows = rows, int(_place(piece, shape, has_value, number, rows, definition, found))
+        if rows < 0:
+            raise CorruptFileError(f"an item of {len(piece)} bytes read is truncated, or there are more than {count}")
+        if is_compressed:
+            general.locate_stored(piece, before, rows, found, is_stored)
+    if rows != count:
+        raise CorruptFileError(f"expected {count} items, found {rows}")
+    unravel(layout.structure, None, definition if layout.bits_def else None, count)  # raises for levels that do not exist
+    valid = definition == 0 if definition.any() else None
+    entries = found.view(np.int32).reshape(-1, 4)
+    if is_compressed and not entries[slice(None) if valid is None else valid, 0].all():
+        return None  # a compressed value has bytes, also if the value has none
+    buffers = general.decompress_views(entries, pieces, ~is_stored)
+    return None if buffers is None else views.of_buffers(found, buffers, valid)
 
 
 def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count: int) -> pa.Array:
@@ -281,3 +360,46 @@ def _split(
             out += size
             value += 1
             offsets[value] = out
+
+
+@kernel
+def _place(
+    data: np.ndarray,
+    shape: tuple[int, int, int],
+    has_value: np.ndarray,
+    piece: int,
+    rows: int,
+    definition: np.ndarray,
+    found: np.ndarray,
+) -> np.int64:
+    """Write the levels and the views of the items in `data`, the buffer with the number `piece`, from item `rows` on.
+
+    Returns the number of items so far, or -1 if one is truncated or there are too many.
+    """
+    word_bytes, bits_def, length_bytes = shape
+    at, end, item = np.int64(0), len(data), np.int64(rows)
+    while at < end:
+        if end - at < word_bytes or (item + 1) * 16 > len(found):
+            return np.int64(-1)
+        level = _word(data, at, word_bytes) & ((1 << bits_def) - 1)
+        at += word_bytes
+        if len(definition):
+            definition[item] = level
+        if has_value[level]:
+            if end - at < length_bytes:
+                return np.int64(-1)
+            size = _word(data, at, length_bytes)
+            at += length_bytes
+            if size < 0 or size > end - at:
+                return np.int64(-1)
+            view = U(item * 16)
+            store32(found, view, U32(size))
+            for i in range(12):
+                if i < size:
+                    found[item * 16 + 4 + i] = data[at + i]
+            if size > 12:
+                store32(found, view + U(8), U32(piece))
+                store32(found, view + U(12), U32(at))
+            at += size
+        item += 1
+    return item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.metadata.branch_merges import MAIN
 from lance_spark.table.branches.diff import BranchDiff
 from lance_spark.table.branches.heads import latest_of
@@ -12,6 +13,7 @@ from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.versions.tags_and_branches import Branches
 
 
+@known_arguments
 class BranchMethods(Branches):
     """The branches of a table except the main one, with pylance's names. `Dataset.create_branch` creates them.
 

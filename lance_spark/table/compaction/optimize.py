@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.display.figures import Figures
 from lance_spark.errors import CommitConflictError, InvalidOptionError, by_name_from_now, on_refusal
 from lance_spark.metadata.fragment import Fragment
@@ -236,6 +237,7 @@ def _add(result: CompactionMetrics, version: int, compacted: Sequence[Compacted]
     )
 
 
+@known_arguments
 @dataclass(frozen=True)
 class Optimizer(Generic[Result]):
     """Maintenance operations in this process on the latest version, also if `snapshot` is older.

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_spark.arrow.stream import ArrowStream
+from lance_spark.display.words import nearest
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.predicate.arrow_condition import ArrowExpression, fields_of, projected
 from lance_spark.schema.schema import quoted
@@ -143,7 +144,8 @@ class ArrowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         hints: Mapping[str, Any],
     ) -> ArrowScanner:
         if unknown := [name for name in hints if name not in HINTS]:
-            raise TypeError(f"a scanner has no argument {unknown[0]!r}; it has columns, filter and batch_size")
+            said = nearest(unknown[0], ("columns", "filter", "batch_size", *HINTS))
+            raise TypeError(f"a scanner has no argument {unknown[0]!r}{said}; it has columns, filter and batch_size")
         expressions = columns if isinstance(columns, Mapping) else None
         names = columns if expressions is None else _needed(expressions, self.schema)
         scan = self._rows.scan(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, InvalidOptionError, check_type
 
 HNSW_PARAMETERS = {"num_edges": 20, "ef_construction": 150, "max_level": 7}
@@ -51,7 +52,8 @@ class WriterSettings:
         """These settings with those that are given, which are not None. Raises InvalidOptionError."""
         names = {f.name for f in fields(self)}
         if unknown := sorted(given.keys() - names):
-            raise TypeError(f"unknown setting {unknown[0]!r} of a writer of the log; the settings are: {', '.join(sorted(names))}")
+            said = nearest(unknown[0], names)
+            raise TypeError(f"unknown setting {unknown[0]!r} of a writer of the log{said}; the settings are: {', '.join(sorted(names))}")
         found = {name: value for name, value in given.items() if value is not None}
         for name, value in found.items():
             _check(name, value)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import joined, keep
+from lance_spark.arrow.views import are_views
 from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from lance_spark.file import data_file
 from lance_spark.file.data_file import open_data_files
@@ -108,17 +109,26 @@ class FragmentReader:
     def _deleted(self) -> np.ndarray:
         return read_deletions(self._fragment, self._locations)
 
-    def read(self, positions: Rows, columns: Projection, batch_rows: int, with_dictionaries: bool = False) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        positions: Rows,
+        columns: Projection,
+        batch_rows: int,
+        with_dictionaries: bool = False,
+        with_views: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
         """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows`, with these columns.
 
         Fields with the ids of `row_columns` are calculated, all others are read from files. `with_dictionaries`: a column of a batch may
-        have a dictionary of the values, if its values are stored so.
+        have a dictionary of the values, if its values are stored so. `with_views`: one of large values may have `arrow.views`, which
+        are not converted to the column's type.
         """
         self._prove()
         rows, wanted = rows_to_read(positions, self._deleted, self._total)
         calculates, done = len(columns.stored_fields) < len(columns.schema.fields), 0
         with_dictionaries = with_dictionaries and not self._fragment.overlays
-        for parts, count in self._from_files(columns, rows, batch_rows, with_dictionaries):
+        with_views = with_views and not self._fragment.overlays
+        for parts, count in self._from_files(columns, rows, batch_rows, with_dictionaries, with_views):
             chosen = rows[done : done + count]
             selected = None if wanted is None else wanted.slice(done, count)
             done += count
@@ -136,7 +146,7 @@ class FragmentReader:
                 part = parts.get(field.id)
                 if field.id in ROW_COLUMN_IDS:
                     arrays.append(self.calculated(field, t, chosen))
-                elif part is not None and with_dictionaries and _is_dictionary_of(part, t):
+                elif part is not None and _is_as_asked(part, t, with_dictionaries, with_views):
                     arrays.append(part)
                     target = target.set(i, target.field(i).with_type(part.type))
                 else:
@@ -227,7 +237,7 @@ class FragmentReader:
         return None if sequence is None else parse_versions(load_sequence(sequence, self._locations), self._total)
 
     def _from_files(
-        self, columns: Projection, rows: Rows, batch_rows: int, with_dictionaries: bool
+        self, columns: Projection, rows: Rows, batch_rows: int, with_dictionaries: bool, with_views: bool
     ) -> Iterator[tuple[dict[int, pa.Array], int]]:
         """Batches of the top-level fields' arrays, by field id, and the number of rows; fields that are in no file are left out."""
         files, stored = self._fragment.files, self.stored(columns)
@@ -238,7 +248,7 @@ class FragmentReader:
         from lance_spark.layouts.levels.assemble import merge  # loads the decoders
 
         sources = [
-            self._open(files[number]).read(fields, places, rows, batch_rows, with_dictionaries=with_dictionaries)
+            self._open(files[number]).read(fields, places, rows, batch_rows, with_dictionaries=with_dictionaries, with_views=with_views)
             for number, fields, places in stored.in_files
         ]
         for arrays in side_by_side(sources):
@@ -358,6 +368,11 @@ def _mask(count: int, places: np.ndarray, value: bool) -> pa.BooleanArray:
     bits = np.packbits(mask, bitorder="little")
     # For `pa.array`, pyarrow would import pandas, which takes half a second.
     return pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)])
+
+
+def _is_as_asked(array: pa.Array, t: pa.DataType, with_dictionaries: bool, with_views: bool) -> bool:
+    """Whether values of type `t` are in a form that was asked for."""
+    return (with_views and are_views(array)) or (with_dictionaries and _is_dictionary_of(array, t))
 
 
 def _is_dictionary_of(array: pa.Array, t: pa.DataType) -> bool:

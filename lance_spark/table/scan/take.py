@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import row_positions, take_rows, without_columns
+from lance_spark.arrow.selection import joined, row_positions, take_rows, without_columns
+from lance_spark.arrow.views import are_views, copied_in_pieces, taken
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
@@ -16,10 +17,11 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import ROW_OFFSET
 from lance_spark.metadata.row_ids import row_ids_of
+from lance_spark.schema.schema import Field
 from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan
-from lance_spark.table.scan.projection import Projection
+from lance_spark.table.scan.projection import Projection, projected
 from lance_spark.table.versions.log_rows import without_addresses
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -57,8 +59,7 @@ class RowReader:
         if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
             missing = wanted[0] if wanted[0] < 0 else wanted[-1]
             raise IndexError(f"{self._snapshot} has {total} rows; row {missing} does not exist")
-        rows = _read(self._snapshot, self._columns, self._places(wanted))
-        rows = take_rows(rows, row_positions(back.reshape(-1)))
+        rows = _read(self._snapshot, self._columns, self._places(wanted), back.reshape(-1))
         return without_addresses(self._snapshot, rows, self._fields)
 
     def _places(self, wanted: np.ndarray) -> Iterator[tuple[FragmentReader, np.ndarray]]:
@@ -134,8 +135,7 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan
         what, first = "address" if are_addresses else "id", wanted[missing[0]]
         raise IndexError(f"{missing.size} of the rows do not exist in {snapshot}, such as the one with the {what} {first}")
     opened = ((_fragment_reader(snapshot, fragment, first), positions) for fragment, positions, first in chosen)
-    rows = _read(snapshot, Projection.of(fields), opened)
-    return take_rows(rows, row_positions(places[back.reshape(-1)]))
+    return _read(snapshot, Projection.of(fields), opened, places[back.reshape(-1)])
 
 
 def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stable: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -153,14 +153,38 @@ def _fragment_reader(snapshot: Snapshot, fragment: Fragment, first_row: int | No
     return FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first_row)
 
 
-def _read(snapshot: Snapshot, columns: Projection, chosen: Iterable[tuple[FragmentReader, np.ndarray]]) -> pa.Table:
-    """The rows at these positions of these fragments, in this order."""
+def _read(snapshot: Snapshot, columns: Projection, chosen: Iterable[tuple[FragmentReader, np.ndarray]], order: np.ndarray) -> pa.Table:
+    """The rows at these positions of these fragments; `order` has the number, among these, of each row of the result."""
     if not columns.schema.fields:
-        return without_columns(sum(len(positions) for _, positions in chosen), columns.target)
+        return without_columns(len(order), columns.target)
     batches: list[pa.RecordBatch] = []
     for reader, positions in chosen:
         try:
-            batches.extend(reader.read(positions, columns, BATCH_ROWS))
+            batches.extend(reader.read(positions, columns, BATCH_ROWS, with_views=True))
         except (CorruptFileError, UnsupportedFeatureError) as e:
             raise type(e)(f"{snapshot}: {e}") from e
-    return pa.Table.from_batches(batches, schema=columns.target)
+    target, positions = columns.target, row_positions(order)
+    is_viewed = [any(are_views(batch.column(i)) for batch in batches) for i in range(len(columns.shown))]
+    if not any(is_viewed):
+        return take_rows(pa.Table.from_batches(batches, schema=target), positions)
+    found = []
+    for i, (field, t) in enumerate(columns.shown):
+        chunks = [batch.column(i) for batch in batches]
+        if is_viewed[i]:
+            found.append(_in_order(chunks, field, t, order))
+        else:
+            found.append(take_rows(pa.table({"": pa.chunked_array(chunks, t)}), positions).column(0))
+    return pa.Table.from_arrays(found, schema=target)
+
+
+def _in_order(chunks: Sequence[pa.Array], field: Field, t: pa.DataType, order: np.ndarray) -> pa.ChunkedArray:
+    """The values of a column of type `t`, some of which have views, in this order. They are copied once if all have views."""
+    stored = pa.large_binary() if field.is_blob else field.type
+
+    def as_shown(views: pa.Array) -> list[pa.Array]:
+        return [projected(array, field, t, len(array)) for array in copied_in_pieces(views, stored)]
+
+    if all(map(are_views, chunks)):
+        return pa.chunked_array(as_shown(taken(joined(chunks), order)), t)
+    shown = [array for chunk in chunks for array in (as_shown(chunk) if are_views(chunk) else [chunk])]
+    return take_rows(pa.table({"": pa.chunked_array(shown, t)}), row_positions(order)).column(0)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import LanceError, RefConflictError, VersionNotFoundError
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.storage.secrets import shown
@@ -47,6 +48,7 @@ def _opened(snapshot: Snapshot, reference: Reference) -> Snapshot:
     return open_snapshot(snapshot.root, branch=branch, version=version, allow_other_stores=allow)
 
 
+@known_arguments
 @dataclass(frozen=True)
 class Tags:
     """The tags of a table. The methods are named as in pylance."""
@@ -115,6 +117,7 @@ class Tags:
         refs.delete_tag(root, name)
 
 
+@known_arguments
 @dataclass(frozen=True)
 class Branches:
     """The branches of a table except the main one, with pylance's names. `Dataset.create_branch` creates them."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_not_reserved
@@ -163,7 +164,10 @@ def split_key(key: str) -> tuple[str, str]:
     for name in COLUMN_OPTIONS:
         if key.lower().endswith(f".{name}") and len(key) > len(name) + 1:
             return key[: -len(name) - 1], name
-    raise InvalidOptionError(f"unknown column option {key!r}; expected one of: {', '.join(f'<col>.{name}' for name in COLUMN_OPTIONS)}")
+    said = nearest(key.partition(".")[2], COLUMN_OPTIONS)
+    raise InvalidOptionError(
+        f"unknown column option {key!r}{said}; expected one of: {', '.join(f'<col>.{name}' for name in COLUMN_OPTIONS)}"
+    )
 
 
 def _with(field: Field, changed: Field) -> Field:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from lance_spark.display.arguments import known_arguments
 from lance_spark.errors import AmbiguousMergeError, MatchedRowsError, SchemaMismatchError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.row_columns import ROW_COLUMNS, with_row_columns
 from lance_spark.predicate import Predicate, parse
@@ -188,6 +189,7 @@ def key_names(snapshot: Snapshot, on: Sequence[str]) -> tuple[str, ...]:
     return tuple(f.name for f in key)
 
 
+@known_arguments
 @dataclass(frozen=True)
 class MergeInsertBuilder(Generic[Result]):
     """A builder of a merge, with pylance's names. `run` merges rows as it says."""
