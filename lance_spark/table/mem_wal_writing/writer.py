@@ -517,7 +517,8 @@ class ShardWriter:
         entries = Entries(self._base.store, paths, self._schema, tuple(f.name for f in self._keys))
         for position, entry in zip(positions, entries.each()):
             # Readers take an entry for flushed if the generation that it notes is, so none is divided, however small ours are.
-            if entry.generation is None and self._active.is_full(self._settings):
+            # Marks note none, and may stand in the middle of one.
+            if entry.batches and entry.generation is None and self._active.is_full(self._settings):
                 self._freeze()
             if entry.generation is not None and entry.generation > self._active.number:
                 self._freeze()

@@ -265,10 +265,11 @@ def test_a_writer_goes_on_after_entries_that_were_cleaned_up_also_by_a_listing_f
 def test_readers_find_all_rows_while_a_writer_with_smaller_generations_flushes_those_of_another(most_rows: int, tmp_path: Path) -> None:
     """A reader takes an entry for flushed if the generation that it notes is: the other writer must not divide that generation."""
     uri = steps.made(str(tmp_path / "t.lance"))
-    before = Dataset.open(uri).mem_wal_writer(SHARD)
-    for step in STEPS:
-        steps.run(before, step)
-    before.leave()
+    for some in (STEPS[:3], STEPS[3:]):
+        before = Dataset.open(uri).mem_wal_writer(SHARD)  # the second one goes on with the generation of the first one
+        for step in some:
+            steps.run(before, step)
+        before.leave()
     template = shutil.copytree(uri, tmp_path / "template")
     snapshot = open_snapshot(Store(uri))
 
