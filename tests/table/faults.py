@@ -101,7 +101,9 @@ class FaultyFiles:
             return self._listing(folder, self._inner.list(folder))
 
     def names(self, folder: str) -> Sequence[str]:
-        return [entry.name for entry in self.list(folder)]
+        with self._connection():
+            # The folders, too.
+            return [entry.name for entry in self._listing(f"{folder}/", [Entry(name, 0, None) for name in self._inner.names(folder)])]
 
     def contents(self, folder: str) -> Contents:
         with self._connection():

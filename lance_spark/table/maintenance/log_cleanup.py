@@ -78,7 +78,7 @@ class LogCleanup:
         if found is None:
             return []
         state = parse_message(pb.ShardManifest, found[1], f"{self._store.uri}/{found[0]}")
-        there = positions(self._store, shard)
+        there = positions(self._store, shard, state.replay_after_wal_entry_position)
         old, epochs = [], set[bytes]()
         for position in there:
             if position >= state.replay_after_wal_entry_position:

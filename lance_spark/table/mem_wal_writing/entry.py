@@ -38,12 +38,9 @@ def entry_bytes(
     return _stream(batches, schema, noted, {NUMBERS: json.dumps(dict(numbers))} if numbers else None)
 
 
-def last_numbers(store: Store, shard: Shard, there: range) -> dict[str, int]:
-    """The numbers that the newest entry with any has noted; none if there is no such entry.
-
-    `there` are positions of entries that were there a while ago, of which a listing may miss some.
-    """
-    for position in sorted({*positions(store, shard), *there}, reverse=True):
+def last_numbers(store: Store, shard: Shard, covered: int) -> dict[str, int]:
+    """The numbers that the newest entry with any has noted; none if there is no such entry. For `covered` see `positions`."""
+    for position in reversed(positions(store, shard, covered)):
         try:
             content = store.read(shard.entry(position))
         except FileNotFoundError:

@@ -154,7 +154,7 @@ class ShardWriter:
         self._state: ShardState = self._states.claim(0 if found.spec is None else found.spec.spec_id, values or {})
         base.store.sync(self._shard.folder)
         self._active = Generation(self._state.generation)
-        self._appender = Appender.begin(self._states, self._state.epoch)
+        self._appender = Appender.begin(self._states, self._state)
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="lance_spark-flush")
         with contextlib.ExitStack() as stack:
             stack.callback(self._threads.shutdown)
@@ -200,19 +200,18 @@ class ShardWriter:
         with self._lock:
             self._check_open()
             if self._numbers is None:
-                there = range(self._state.covered + 1, self._appender.position)
-                self._numbers = last_numbers(self._base.store, self._shard, there)
-            if self._numbers.get(app, -1) >= number:
+                self._numbers = last_numbers(self._base.store, self._shard, self._state.covered)
+            known = self._numbers
+            if known.get(app, -1) >= number:
                 return False
             self._append_waiting()
             batches = [self._marked(batch, deleted) for batch in rows.to_batches() if batch.num_rows]
             parts = [part for batch in batches for part in self._parts(batch)] if self._keys else batches
             entries = _grouped(parts, self._fit) if self._keys else [parts]
             for count, entry in enumerate(entries, 1):
-                if count == len(entries):
-                    self._numbers = _with_number(self._numbers, app, number)
-                self._waiting += entry
-                self._append_waiting()
+                is_last = count == len(entries)
+                self._append_entry(entry, _with_number(known, app, number) if is_last else known)
+            self._numbers = _with_number(known, app, number)
             self._figures.put_count += 1
             return True
 
@@ -236,6 +235,7 @@ class ShardWriter:
                 self._append_waiting()
                 self._freeze()
                 self._wait_until(lambda: not self._frozen)
+                self._check_flushed()
             finally:
                 self._stop_timer()
                 self._threads.shutdown()
@@ -382,17 +382,24 @@ class ShardWriter:
         if not self._waiting:
             return
         batches, self._waiting = self._waiting, []
-        rows = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
-        if not self._active.has_room(rows, self._settings):
-            self._freeze()
-        data = entry_bytes(rows, self._entry_schema, self._state.epoch, self._active.number, self._numbers or {})
-        begun = time.monotonic()
         try:
-            position = self._appender.append(data)
+            self._append_entry(batches, self._numbers or {})
         except StorageError:
             if not self._settings.durable_write:
                 self._waiting = [*batches, *self._waiting]  # those who put them were told that they are there
             raise
+
+    def _append_entry(self, batches: list[pa.RecordBatch], numbers: Mapping[str, int]) -> None:
+        """Put rows into the log as one entry, which notes the `numbers`. If this raises StorageError, they are not there."""
+        if not batches:
+            return
+        rows = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
+        if not self._active.has_room(rows, self._settings):
+            self._freeze()
+        data = entry_bytes(rows, self._entry_schema, self._state.epoch, self._active.number, numbers)
+        begun = time.monotonic()
+        try:
+            position = self._appender.append(data)
         except (WriterFencedError, CommitStateUnknownError) as e:
             self._failure = e
             raise
@@ -490,7 +497,7 @@ class ShardWriter:
         self._wait_until(lambda: self._active.size + sum(g.size for g in self._frozen) <= most)
 
     def _wait_until(self, is_enough: Callable[[], bool]) -> None:
-        """Wait for the thread, until it has done enough or has failed. Raises its error."""
+        """Wait for the thread, until it has done enough or has failed. Its error is that of the next `put`, or of `close`."""
         seconds = self._settings.backpressure_log_interval_ms / 1000 or None
 
         def is_over() -> bool:
@@ -500,7 +507,6 @@ class ShardWriter:
         with self._progress:
             while not self._progress.wait_for(is_over, seconds):
                 _LOG.warning("%s: waiting for %s to be flushed", self, counted(len(self._frozen), "generation"))
-        self._check_flushed()
 
     def _replay(self) -> None:
         """Read the rows that are in entries, but in no SSTable yet, into the generations that they belong to."""
@@ -511,7 +517,8 @@ class ShardWriter:
         entries = Entries(self._base.store, paths, self._schema, tuple(f.name for f in self._keys))
         for position, entry in zip(positions, entries.each()):
             # Readers take an entry for flushed if the generation that it notes is, so none is divided, however small ours are.
-            if entry.generation is None and self._active.is_full(self._settings):
+            # Marks note none, and may stand in the middle of one.
+            if entry.batches and entry.generation is None and self._active.is_full(self._settings):
                 self._freeze()
             if entry.generation is not None and entry.generation > self._active.number:
                 self._freeze()

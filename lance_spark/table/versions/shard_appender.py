@@ -18,8 +18,8 @@ from lance_spark.errors import (
     WriterFencedError,
 )
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.shard_states import ShardStates
-from lance_spark.table.versions.write_ahead_log import Shard, latest_state, positions, shard_names
+from lance_spark.table.versions.shard_states import ShardState, ShardStates
+from lance_spark.table.versions.write_ahead_log import Shard, latest_state, metadata_of, positions, shard_names
 
 _TRIES = 3
 
@@ -35,23 +35,25 @@ class Appender:
     position: int
 
     @classmethod
-    def begin(cls, states: ShardStates, epoch: int) -> Appender:
+    def begin(cls, states: ShardStates, claimed: ShardState) -> Appender:
         """The appender of a new epoch. If there was an older one, its writers find their next position taken from now on.
 
         Raises WriterFencedError if a writer with a newer epoch has claimed the shard meanwhile.
         """
-        there = positions(states.store, states.shard)
-        own = cls(states.store, states.shard, states, epoch, there[-1] + 1 if there else 1)
+        there = positions(states.store, states.shard, claimed.covered)
+        # Entries before the last one that is covered may be cleaned up: their places are free, but readers do not look there.
+        position = max([claimed.covered, *there]) + 1
+        own = cls(states.store, states.shard, states, claimed.epoch, position)
         # The position may be after the sentinel of a newer writer, where nothing would fence this one.
-        states.check_not_fenced(epoch)
-        if epoch > 1:
+        states.check_not_fenced(claimed.epoch)
+        if claimed.epoch > 1:
             own._put_sentinel()
         return own
 
     def _put_sentinel(self) -> None:
         data = _sentinel_bytes(self.epoch)
         while not self._put(data):
-            self.states.check_not_fenced(self.epoch)
+            self._check_not_fenced()
             self.position += 1  # a writer of an older epoch was first; its entry is replayed
         self.position += 1
 
@@ -65,11 +67,18 @@ class Appender:
         if not self.store.is_remote and not self.states.is_there():
             raise WriterFencedError(f"{self.states}: the shard is gone, as its table was dropped; nothing was written")
         if not self._put(data):
-            self.states.check_not_fenced(self.epoch)
+            self._check_not_fenced()
             what = f"there is an entry at position {self.position} that this writer has not put there"
             raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one")
         self.position += 1
         return self.position - 1
+
+    def _check_not_fenced(self) -> None:
+        """Raise WriterFencedError if a newer writer has taken the position, or has claimed the shard."""
+        epoch = metadata_of(self.store, self.shard.entry(self.position)).get(b"writer_epoch", b"")
+        if epoch.isdigit() and int(epoch) > self.epoch:
+            raise self.states.fenced(self.epoch, int(epoch))
+        self.states.check_not_fenced(self.epoch)
 
     def _put(self, data: bytes) -> bool:
         """Put an entry at the position. Returns False if there is another one."""
@@ -84,12 +93,21 @@ class Appender:
                 return self._is_there(path, data)
             except StorageError as e:
                 if self._is_there(path, data):
+                    self._make_durable()
                     return True
                 if not self.store.is_remote:
                     raise
                 lost = e
         what = f"it is unknown whether the entry at position {self.position} was written: {lost}"
         raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one") from lost
+
+    def _make_durable(self) -> None:
+        """Make the name of an entry durable: the error may have come after the entry had its name."""
+        try:
+            self.store.sync(f"{self.shard.folder}/wal")
+        except StorageError as e:
+            what = f"it is unknown whether the entry at position {self.position} survives a crash of the machine: {e}"
+            raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one") from e
 
     def _is_there(self, path: str, data: bytes) -> bool:
         try:
@@ -114,7 +132,7 @@ def end_writers(store: Store) -> None:
         with contextlib.suppress(UnsupportedFeatureError):  # the shard is sealed: it has no writers
             claimed = states.claim(0, {})  # a shard that is there keeps its spec and values
             try:
-                Appender.begin(states, claimed.epoch)
+                Appender.begin(states, claimed)
             except WriterFencedError as e:
                 what = "a new writer claims the shard while its log ends; try again"
                 raise CommitConflictError(f"{states}: {what}", retryable=True) from e

@@ -117,9 +117,12 @@ class ShardStates:
         """Raise WriterFencedError if a writer with a newer epoch has claimed the shard."""
         now = self._latest()
         if now is None or now.writer_epoch > epoch:
-            newer = "none" if now is None else now.writer_epoch
-            what = f"this writer has the epoch {epoch}, and a newer writer of the shard has the epoch {newer}"
-            raise WriterFencedError(f"{self}: {what}; rows that were put before are in the log. Open a new writer to put more")
+            raise self.fenced(epoch, None if now is None else now.writer_epoch)
+
+    def fenced(self, epoch: int, newer: int | None) -> WriterFencedError:
+        """The error of the writer of an `epoch` whose shard another one has claimed."""
+        what = f"this writer has the epoch {epoch}, and a newer writer of the shard has the epoch {newer or 'none'}"
+        return WriterFencedError(f"{self}: {what}; rows that were put before are in the log. Open a new writer to put more")
 
     def is_there(self) -> bool:
         """Whether the shard has a state: it is gone after its table was dropped."""

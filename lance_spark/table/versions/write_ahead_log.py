@@ -22,12 +22,13 @@ from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.buffers.messages import parse_message
 from lance_spark.display.words import counted
-from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.errors import CorruptFileError, LanceError, MissingFileError
 from lance_spark.metadata.locations import check_relative
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import MEM_WAL, SYSTEM_INDEXES
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.identity import Standing
+from lance_spark.table.versions.snapshot import Snapshot, standing
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "_mem_wal"
@@ -43,6 +44,8 @@ _HEAD_BYTES = 64 << 10
 """An entry begins with its schema and metadata, which take less space in most tables."""
 NUMBERS = "lance_spark.numbers"
 """The key of the metadata with numbers of writes. It is that of the first batch: pylance takes no entry whose schema has other keys."""
+_MOST_MISSED = 1000
+"""A listing is not older by more entries."""
 _MOST_DIGITS = 20
 """The digits of the largest number of 64 bits."""
 
@@ -103,7 +106,7 @@ def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
     merged = _merged(snapshot)
     names = shard_names(snapshot.store)[:most]
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), names))
+        return list(pool.map(lambda name: _shard(snapshot, name, merged.get(name, 0)), names))
 
 
 def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
@@ -203,40 +206,58 @@ def state_path(shard: Shard, version: int) -> str:
 
 def latest_state(store: Store, shard: Shard) -> tuple[str, bytes] | None:
     """The path and the content of the latest version of a shard's state; None if the shard is new."""
-    latest = max(_numbered(store, f"{shard.folder}/manifest", _STATE), default=None)
-    if latest is None:
+    latest = max(_numbered(store, f"{shard.folder}/manifest", _STATE), default=0)
+    # A listing may be older than what another client has put: states are put one after the other, and stay.
+    while store.exists(state_path(shard, latest + 1)):
+        latest += 1
+    if not latest:
         return None
     path = state_path(shard, latest)
     return path, store.read(path)
 
 
-def positions(store: Store, shard: Shard) -> list[int]:
-    """The positions of all entries of a shard, ascending."""
-    return sorted(_numbered(store, f"{shard.folder}/wal", _ENTRY))
+def positions(store: Store, shard: Shard, covered: int) -> list[int]:
+    """The positions of the entries of a shard, ascending, also of those that a listing misses because it is older.
+
+    Entries up to `covered` are in SSTables by a state of the shard. Those before it may be cleaned up; after it, none is missing.
+    """
+    found = set(_numbered(store, f"{shard.folder}/wal", _ENTRY))
+    position = max([0, covered - _MOST_MISSED, *found]) + 1
+    while (is_there := store.exists(shard.entry(position))) or position <= covered:
+        if is_there:
+            found.add(position)
+        position += 1
+    return sorted(found)
 
 
 def not_in_sstables(store: Store, shard: Shard, entries: range, generation: int) -> range:
-    """The positions of `entries` from the first one that is in no SSTable, where `generation` is the next that an SSTable will have."""
+    """The positions of `entries` from the first one with rows that are in no SSTable; the next SSTable will have the `generation`."""
     for position in entries:
         if not _is_in(store, shard.entry(position), generation):
             return range(position, entries.stop)
     return range(entries.stop, entries.stop)
 
 
-def _shard(store: Store, name: str, merged: int) -> Shard:
-    """A shard without the SSTables up to the generation that was `merged`."""
-    new = Shard(name, (), ())
+def _shard(snapshot: Snapshot, name: str, merged: int) -> Shard:
+    """A shard without the SSTables up to the generation that was `merged`. Raises MissingFileError if later ones were cleaned up."""
+    store, new = snapshot.store, Shard(name, (), ())
     found = latest_state(store, new)
     if found is None:
         return new
     path, content = found
     manifest = parse_message(pb.ShardManifest, content, f"{store.uri}/{path}")
     sstables = sorted((table.generation, table.path) for table in manifest.sstables if table.generation > merged)
+    oldest = sstables[0][0] if sstables else manifest.current_generation
+    # Those between belong to no generation, or the version was removed, and what was merged since then, too.
+    if oldest > merged + 1 and standing(snapshot) is not Standing.SAME:
+        what = f"generation {merged + 1} of the write-ahead log was removed while this version was read; open the table again"
+        raise MissingFileError(f"{snapshot}, shard {name}: {what}")
     for _, table in sstables:
         check_relative(table, "SSTable")
-    first = manifest.replay_after_wal_entry_position + 1
-    entries = [position for position in positions(store, new) if position >= first]
+    covered = manifest.replay_after_wal_entry_position
+    entries = [position for position in positions(store, new, covered) if position > covered]
     shard = Shard(name, tuple(sstables), tuple(entries))
+    first = covered + 1
     for expected, there in enumerate(entries, first):
         # A listing may have missed an entry that was written meanwhile.
         if expected != there and not store.exists(shard.entry(expected)):
@@ -263,12 +284,14 @@ def _is_mark(store: Store, path: str) -> bool:
 
 
 def _is_in(store: Store, path: str, current: int) -> bool:
-    """Whether an SSTable contains an entry: whether it notes a generation that is older than the shard's `current` one."""
+    """Whether an SSTable contains the rows of an entry, if any: whether it notes a generation that is older than the `current` one."""
     # The first generation is 1, and none is older.
     if current <= 1:
         return False
-    generation = generation_of(metadata_of(store, path))
-    return generation is not None and generation < current
+    noted = metadata_of(store, path)
+    generation = generation_of(noted)
+    # Entries of older generations may follow the mark of a writer that has taken over in the middle of one.
+    return b"fence_sentinel" in noted if generation is None else generation < current
 
 
 def generation_of(noted: Mapping[bytes, bytes]) -> int | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import WriterFencedError
+from lance_spark.errors import VersionNotFoundError, WriterFencedError
 from tests.table.mem_wal.writing import steps
 from tests.table.mem_wal.writing.steps import SHARD, SMALL, STEPS
 from tests.table.test_crash import crashed
@@ -145,6 +145,16 @@ def test_numbers_of_batches_stay_known(uri: str) -> None:
             writer.put(pa.table({"id": [8], "v": ["later"], "w": [8]}, schema=rows.schema))
         Dataset.open(uri).merge_mem_wal()
     assert steps.ours(uri)[8] == "later"
+
+
+def test_a_version_that_was_removed_is_not_read_without_the_rows_that_were_merged_since_then(uri: str) -> None:
+    before = Dataset.open(uri)
+    written(uri, "ours")
+    assert steps.shown(before.to_table()) == steps.after(STEPS)
+    Dataset.open(uri).merge_mem_wal()
+    cleaned(uri)
+    with pytest.raises(VersionNotFoundError, match="removed while it was read"):
+        before.to_table()
 
 
 def test_a_killed_cleanup_loses_nothing_and_the_next_one_ends_it(tmp_path: Path) -> None:

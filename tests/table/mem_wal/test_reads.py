@@ -314,7 +314,9 @@ def test_only_new_entries_are_read(uri: str) -> None:
 
     requests_of_a_read(5)
     unchanged = requests_of_a_read(5)
-    assert unchanged == requests_of_a_read(2, "base") + 4  # the shards, the manifests of this one, its last, its entries
+    assert (
+        unchanged == requests_of_a_read(2, "base") + 6
+    )  # the shards; the states of this one, its last, and none after it; its entries, and none after them
     for newest in range(10, 40):
         writer.put(logs.rows(newest))
         assert requests_of_a_read(newest) == unchanged + 1

@@ -16,10 +16,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import lance
+import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
@@ -230,14 +232,44 @@ def test_a_writer_goes_on_with_entries_that_a_listing_misses(missed: int, tmp_pa
     assert steps.ours(uri) == steps.of_pylance(uri) == steps.of_sstables(uri) == steps.after(STEPS)
 
 
+@pytest.mark.parametrize("missed", [1, 2, 100])
+def test_a_reader_finds_entries_that_a_listing_misses(missed: int, tmp_path: Path) -> None:
+    uri = steps.made(str(tmp_path / "t.lance"))
+    snapshot = replace(open_snapshot(Store(uri)), store=StoreWithOldListings(uri, OldListing(missed)))
+    writer = Dataset.open(uri).mem_wal_writer(SHARD, **SMALL)
+    for number, step in enumerate(STEPS, 1):
+        steps.run(writer, step)
+        assert steps.shown(Dataset(snapshot).to_table()) == steps.after(STEPS[:number])
+    writer.close()
+
+
+def test_a_writer_goes_on_after_entries_that_were_cleaned_up_also_by_a_listing_from_before_them(tmp_path: Path) -> None:
+    """The places of these entries are free, but readers do not look there, and they fence no older writer."""
+    uri = steps.made(str(tmp_path / "t.lance"))
+    steps.write_steps(uri)
+    older = Dataset.open(uri).mem_wal_writer(SHARD)
+    steps.run(older, ("put", [60], "older"))
+    Dataset.open(uri).merge_mem_wal()
+    Dataset.open(uri).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+    before = steps.ours(uri)
+    snapshot = replace(open_snapshot(Store(uri)), store=StoreWithOldListings(uri, OldListing(100)))
+    with ShardWriter(snapshot, SHARD, SMALL) as writer:
+        steps.run(writer, ("put", [70], "new"))
+        assert steps.ours(uri) == before | {70: "new"}
+        with pytest.raises(WriterFencedError):
+            steps.run(older, ("put", [71], "stale"))
+    assert steps.ours(uri) == steps.of_pylance(uri) == before | {70: "new"}
+
+
 @pytest.mark.parametrize("most_rows", [1, 2, 3])
 def test_readers_find_all_rows_while_a_writer_with_smaller_generations_flushes_those_of_another(most_rows: int, tmp_path: Path) -> None:
     """A reader takes an entry for flushed if the generation that it notes is: the other writer must not divide that generation."""
     uri = steps.made(str(tmp_path / "t.lance"))
-    before = Dataset.open(uri).mem_wal_writer(SHARD)
-    for step in STEPS:
-        steps.run(before, step)
-    before.leave()
+    for some in (STEPS[:3], STEPS[3:]):
+        before = Dataset.open(uri).mem_wal_writer(SHARD)  # the second one goes on with the generation of the first one
+        for step in some:
+            steps.run(before, step)
+        before.leave()
     template = shutil.copytree(uri, tmp_path / "template")
     snapshot = open_snapshot(Store(uri))
 
@@ -340,6 +372,46 @@ def test_a_flush_that_fails_is_tried_again_and_refuses_rows_until_then(tmp_path:
     assert writer.stats()["memtable_flush_failures"] > 0
     writer.close()
     assert steps.ours(uri) == steps.of_sstables(uri) == steps.after(STEPS[:1])
+
+
+def test_a_numbered_batch_that_could_not_be_put_is_put_by_the_next_call(tmp_path: Path) -> None:
+    uri = steps.made(str(tmp_path / "t.lance"))
+    files = FullDisk()
+    writer = ShardWriter(replace(open_snapshot(Store(uri)), store=StoreOnFullDisk(uri, files)), SHARD, SMALL)
+    rows = steps.values([3, 4, 5], "new")
+    files.has_room = False
+    with pytest.raises(StorageError, match="full"):
+        writer.put_once(rows, None, "stream", 1)
+    files.has_room = True
+    steps.run(writer, ("put", [6], "other"))
+    assert writer.put_once(rows, None, "stream", 1), "no entry says that it is there"
+    assert not writer.put_once(rows, None, "stream", 1)
+    writer.close()
+    assert steps.ours(uri) == steps.BEGIN | dict.fromkeys([3, 4, 5], "new") | {6: "other"}
+
+
+def test_a_put_whose_rows_are_in_the_log_does_not_raise_the_error_of_a_flush(tmp_path: Path) -> None:
+    """Of that, the next put tells; else the rows, which have no key, would be put again, and would be there twice."""
+    uri = str(tmp_path / "t.lance")
+    Dataset.write(uri, pa.table({"a": pa.array([0], pa.int64())})).initialize_mem_wal()
+    files = FullDisk()
+    settings = {"max_memtable_rows": 1, "max_unflushed_memtable_bytes": 1}
+    writer = ShardWriter(replace(open_snapshot(Store(uri)), store=StoreOnFullDisk(uri, files)), SHARD, settings)
+    put_if_absent = files.put_if_absent
+
+    def full_but_for_entries(path: str, data: bytes, sync_name: bool = True) -> None:
+        files.has_room = "/wal/" in path
+        put_if_absent(path, data, sync_name)
+        files.has_room = False
+
+    files.put_if_absent = full_but_for_entries  # type: ignore[method-assign]
+    files.has_room = False
+    writer.put(pa.table({"a": [1]}))
+    with pytest.raises(StorageError, match="none now"):
+        writer.put(pa.table({"a": [2]}))
+    with contextlib.suppress(StorageError):
+        writer.close()
+    assert sorted(Dataset.open(uri).to_table()["a"].to_pylist()) == [0, 1]
 
 
 def test_the_log_is_written_on_s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
