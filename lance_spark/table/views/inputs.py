@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lance_spark.errors import MissingFileError, VersionNotFoundError
 from lance_spark.metadata.operations import Append, DataReplacement, Delete, Merge, Operation, Overwrite, Project, Restore, Update
 from lance_spark.metadata.view_records import ViewInput, keeps_rows
+from lance_spark.schema.schema import Field
+from lance_spark.storage.store import Store
 from lance_spark.table.changes.row_changes import changes_noted
 from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.ref_files import branch_folder
 from lance_spark.table.versions.snapshot import Snapshot, find_version, open_snapshot
 from lance_spark.table.versions.write_ahead_log import has_log
 
@@ -31,12 +35,19 @@ class InputChanges:
     unknown: str = ""
 
 
-def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str) -> ViewInput:
+def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str = "", tag: str = "") -> ViewInput:
     """What a view remembers of an input, of which its query reads these columns."""
-    fields = {field.name: [field.id, str(field.to_arrow().type)] for field in snapshot.manifest.schema.fields}
-    read = {column: fields[column] for column in columns}
+    fields = {field.name: field for field in snapshot.manifest.schema.fields}
+    read = {column: _told(fields[column]) for column in columns}
     branch = snapshot.manifest.branch or ""
-    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, read, reference, branch)
+    version, identity = snapshot.version, snapshot.identity
+    return ViewInput(name, snapshot.store.uri, version, identity, read, reference, branch, tag)
+
+
+def _told(field: Field) -> list[Any]:
+    """What distinguishes a column from another one of the same name."""
+    own, *nested = (each.id for each in field.walk())
+    return [own, str(field.to_arrow().type), *nested]
 
 
 def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> InputChanges:
@@ -110,8 +121,23 @@ def written_by_others(snapshot: Snapshot, based_on: int, refreshed: int) -> str:
     return ""
 
 
+def now_read(recorded: ViewInput, store_at: Callable[[str], Store]) -> Snapshot | None:
+    """The version of an input that a refresh would read; None if it is none of the same branch.
+
+    `store_at` gives the store of a URI. A tag may have been moved since the view has read it.
+    """
+    if not recorded.tag:
+        return open_snapshot(store_at(recorded.uri))
+    branch = f"/{branch_folder(recorded.branch)}" if recorded.branch else ""
+    tagged = open_snapshot(store_at(recorded.uri.removesuffix(branch)), tag=recorded.tag)
+    return tagged if tagged.store.uri == recorded.uri else None
+
+
 def pending_rows(recorded: ViewInput, latest: Snapshot) -> int | None:
-    """How many rows of an input were inserted, updated or deleted since a view has read it; None if versions do not tell."""
+    """How many rows of an input were inserted, updated or deleted since a view has read it.
+
+    None if the versions up to `latest` do not tell.
+    """
     before = find_version(latest.store, recorded.version)
     if before is None or before.identity != recorded.identity or has_log(latest.manifest):
         return None
