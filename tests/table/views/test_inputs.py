@@ -52,9 +52,10 @@ def made(path: Path) -> None:
     created.tags.create("g", 1)
 
 
-def made_again(path: Path) -> None:
+def made_again(path: Path) -> Dataset:
     shutil.rmtree(path)
     made(path)
+    return table(path)
 
 
 def rename(path: Path, *pairs: tuple[str, str]) -> None:
@@ -62,8 +63,9 @@ def rename(path: Path, *pairs: tuple[str, str]) -> None:
         lance.dataset(path).alter_columns({"path": old, "name": new})
 
 
-def move_tag(path: Path, to: int | tuple[str, int]) -> None:
+def move_tag(path: Path, to: int | tuple[str, int]) -> int | tuple[str, int]:
     lance.dataset(path).tags.update("g", to)
+    return to
 
 
 def branch_again(path: Path) -> None:
@@ -73,8 +75,21 @@ def branch_again(path: Path) -> None:
     in_branch(path, "id = 2")
 
 
-def in_branch(path: Path, condition: str = "id = 1") -> None:
-    lance.dataset(path).checkout_version(("b", None)).delete(condition)
+def in_branch(path: Path, condition: str = "id = 1") -> Dataset:
+    return Dataset.open(path, branch="b").delete(condition)
+
+
+def without_references(path: Path) -> Path:
+    table(path).tags.delete("g")
+    table(path).branches.delete("b")
+    return path
+
+
+def cleaned_up(path: Path) -> object:
+    """Two more versions, of which only the last one stays, unless a tag keeps others."""
+    append(path, 4)
+    latest = append(path, 5)
+    return latest.cleanup_old_versions(timedelta(0), retain_versions=1, error_if_tagged_old_versions=False)
 
 
 CLEANED = "has no version 1 any more"
@@ -89,18 +104,8 @@ PASTS = {
     "restored": Past(lambda path: (append(path, 4), table(path).checkout_version(1).restore()), "was restored in version 3"),
     "dropped and made again": Past(lambda path: (made_again(path), append(path, 4)), "was dropped and made again"),
     "dropped and made again, at the same version": Past(made_again, "was dropped and made again"),
-    "cleaned up": Past(
-        lambda path: (table(path).tags.delete("g"), table(path).branches.delete("b"), append(path, 4))[-1].cleanup_old_versions(
-            timedelta(0), retain_versions=1
-        ),
-        CLEANED,
-    ),
-    "cleaned up after the tagged version": Past(
-        lambda path: (append(path, 4), append(path, 5))[-1].cleanup_old_versions(
-            timedelta(0), retain_versions=1, error_if_tagged_old_versions=False
-        ),
-        "the version 2 of t was cleaned up",
-    ),
+    "cleaned up": Past(lambda path: cleaned_up(without_references(path)), CLEANED),
+    "cleaned up after the tagged version": Past(lambda path: cleaned_up(path), "the version 2 of t was cleaned up"),
     "a column dropped and made again": Past(
         lambda path: table(path).drop_columns(["x"]).add_columns({"x": "id * 3"}), "has another column 'x'"
     ),
