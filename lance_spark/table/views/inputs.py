@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lance_spark.errors import MissingFileError, VersionNotFoundError
+from lance_spark.metadata.branch_merges import publishes
 from lance_spark.metadata.operations import Append, DataReplacement, Delete, Merge, Operation, Overwrite, Project, Restore, Update
 from lance_spark.metadata.view_records import ViewInput, keeps_rows
 from lance_spark.schema.schema import Field
@@ -59,12 +60,13 @@ def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> In
     is_changed = False
     for version in range(recorded.version + 1, snapshot.version + 1):
         try:
-            operation = transaction_of(open_snapshot(snapshot.store, version=version)).operation
+            transaction = transaction_of(open_snapshot(snapshot.store, version=version))
         except (VersionNotFoundError, MissingFileError):
             return _unknown(changed, f"the version {version} of {now.name} was cleaned up, so its changes are unknown")
+        operation = transaction.operation
         if keeps_rows(operation):
             continue
-        if why := _untold(operation):
+        if why := _untold(operation, transaction.properties, snapshot.manifest.has_stable_row_ids):
             return _unknown(changed, f"{now.name} was {why} in version {version}")
         is_changed = True
         only_adds = only_adds and isinstance(operation, Append)
@@ -94,8 +96,10 @@ def _not_continued(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> s
     return ""
 
 
-def _untold(operation: Operation) -> str:
-    """What an operation does of which the change feed does not tell single rows; empty for others."""
+def _untold(operation: Operation, properties: Mapping[str, str], has_row_ids: bool) -> str:
+    """What a commit does of which the change feed does not tell single rows; empty for others."""
+    if publishes(properties) and not has_row_ids:
+        return "given the rows of another branch, which it cannot compare without stable row ids,"
     if isinstance(operation, Overwrite):
         return "overwritten"
     if isinstance(operation, Restore):

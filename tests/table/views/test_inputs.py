@@ -35,6 +35,7 @@ class Past:
     happens: Callable[[Path], object]
     expected: str
     reads: str = ""
+    has_row_ids: bool = True
 
 
 def table(path: Path) -> Dataset:
@@ -45,9 +46,9 @@ def append(path: Path, *ids: int) -> Dataset:
     return Dataset.write(path, rows(*ids), mode="append")
 
 
-def made(path: Path) -> None:
+def made(path: Path, has_row_ids: bool = True) -> None:
     """A table of one version, with the branch `b` and the tag `g`."""
-    created = Dataset.write(path, rows(1, 2, 3), enable_stable_row_ids=True)
+    created = Dataset.write(path, rows(1, 2, 3), enable_stable_row_ids=has_row_ids)
     created.create_branch("b")
     created.tags.create("g", 1)
 
@@ -117,6 +118,13 @@ PASTS = {
         "has another column 'x'",
     ),
     "fields of a struct swap names": Past(lambda path: rename(path, ("s.a", "c"), ("s.b", "a"), ("s.c", "b")), "has another column 's'"),
+    "a branch is merged": Past(lambda path: (in_branch(path), table(path).branches.merge("b")), "changed"),
+    "a branch is published": Past(lambda path: (in_branch(path), table(path).branches.fast_forward("main", "b")), "changed"),
+    "a branch is published, without row ids": Past(
+        lambda path: (in_branch(path), table(path).branches.fast_forward("main", "b")),
+        "was given the rows of another branch",
+        has_row_ids=False,
+    ),
     "branch: nothing": Past(lambda path: append(path, 4), "none", "b"),
     "branch: deleted rows": Past(in_branch, "changed", "b"),
     "branch: deleted and made again": Past(branch_again, "was dropped and made again", "b"),
@@ -141,7 +149,7 @@ def read(path: Path, reads: str) -> tuple[Snapshot, ViewInput]:
 @pytest.mark.parametrize("case", PASTS)
 def test_changed_rows_are_never_taken_for_unchanged_ones(case: str, tmp_path: Path) -> None:
     past, path = PASTS[case], tmp_path / "t.lance"
-    made(path)
+    made(path, past.has_row_ids)
     _, recorded = read(path, past.reads)
     past.happens(path)
     snapshot, now = read(path, past.reads)
