@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lance_spark.errors import MissingFileError, VersionNotFoundError
 from lance_spark.metadata.branch_merges import publishes
 from lance_spark.metadata.operations import Append, DataReplacement, Delete, Merge, Operation, Overwrite, Project, Restore, Update
 from lance_spark.metadata.view_records import ViewInput, keeps_rows
 from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.row_changes import changes_noted
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import find_transactions
 from lance_spark.table.versions.ref_files import branch_folder
 from lance_spark.table.versions.snapshot import Snapshot, find_version, open_snapshot
 from lance_spark.table.versions.write_ahead_log import has_log
@@ -58,10 +57,9 @@ def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> In
         return _unknown(changed, f"{now.name} {why}")
     only_adds = True
     is_changed = False
-    for version in range(recorded.version + 1, snapshot.version + 1):
-        try:
-            transaction = transaction_of(open_snapshot(snapshot.store, version=version))
-        except (VersionNotFoundError, MissingFileError):
+    versions = range(recorded.version + 1, snapshot.version + 1)
+    for version, transaction in zip(versions, find_transactions(snapshot.store, versions), strict=True):
+        if transaction is None:
             return _unknown(changed, f"the version {version} of {now.name} was cleaned up, so its changes are unknown")
         operation = transaction.operation
         if keeps_rows(operation):
@@ -113,14 +111,11 @@ def written_by_others(snapshot: Snapshot, based_on: int, refreshed: int) -> str:
     The refresh made the version `refreshed`, and was based on `based_on` (0: on none).
     """
     first = based_on + 1 if based_on else refreshed
-    for version in range(first, snapshot.version + 1):
-        if version == refreshed:
-            continue
-        try:
-            operation = transaction_of(open_snapshot(snapshot.store, version=version)).operation
-        except (VersionNotFoundError, MissingFileError):
+    versions = [version for version in range(first, snapshot.version + 1) if version != refreshed]
+    for version, transaction in zip(versions, find_transactions(snapshot.store, versions), strict=True):
+        if transaction is None:
             return f"the version {version} of the view was cleaned up, so it is unknown whether another writer has changed the view"
-        if not keeps_rows(operation):
+        if not keeps_rows(transaction.operation):
             return f"another writer has changed the view in version {version}"
     return ""
 
@@ -146,10 +141,9 @@ def pending_rows(recorded: ViewInput, latest: Snapshot) -> int | None:
     if before is None or before.identity != recorded.identity or has_log(latest.manifest):
         return None
     total = 0
-    for version in range(recorded.version + 1, latest.version + 1):
-        try:
-            transaction = transaction_of(open_snapshot(latest.store, version=version))
-        except (VersionNotFoundError, MissingFileError):
+    versions = range(recorded.version + 1, latest.version + 1)
+    for version, transaction in zip(versions, find_transactions(latest.store, versions), strict=True):
+        if transaction is None:
             return None
         changes = changes_noted(version, transaction.properties)
         counts = (changes.num_inserted_rows, changes.num_updated_rows, changes.num_deleted_rows)
