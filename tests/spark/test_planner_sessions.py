@@ -131,6 +131,21 @@ show(spark.newSession())
 
 
 @pytest.mark.slow
+def test_reads_and_writes_connect_to_no_server_of_accumulators(tmp_path: Path) -> None:
+    """A session to which a task has sent the values of accumulators takes a second to stop."""
+    script = """
+from pyspark.accumulators import UpdateRequestHandler
+connections = []
+UpdateRequestHandler.handle = connections.append
+spark = builder.master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+spark.range(10).write.format("lance").mode("append").save(sys.argv[1])
+print(spark.read.format("lance").load(sys.argv[1]).where("id > 3").count(), len(connections))
+"""
+    assert "6 0" in run(START + script, str(tmp_path / "t.lance"))
+
+
+@pytest.mark.slow
 def test_a_warning_names_the_jvm_connector_on_the_class_path(stored: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "connector.jar", "w") as jar:
         jar.writestr("org/lance/spark/LanceDataSource.class", b"")

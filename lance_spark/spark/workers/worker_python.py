@@ -99,12 +99,15 @@ def _fault(context: SparkContext, python: str) -> str | None:
 
 
 def source_function(context: SparkContext) -> Any:
-    """The data source as a function of Python, as Spark keeps registered ones. A java object."""
+    """The data source as a function of Python, as Spark keeps registered ones. A java object.
+
+    It has no accumulator, as over Spark Connect: a task with that of the session connects to this process when it ends,
+    and a session with such a connection takes a second to stop.
+    """
     _nothing, broadcasts, environment, files = _prepare_for_python_RDD(context, None)
     jvm: Any = context._jvm
     pickled, needed = bytearray(_PICKLED_SOURCE), [] if _is_installed() else files
-    accumulator = context._javaAccumulator
-    return jvm.SimplePythonFunction(pickled, environment, needed, context.pythonExec, context.pythonVer, broadcasts, accumulator)
+    return jvm.SimplePythonFunction(pickled, environment, needed, context.pythonExec, context.pythonVer, broadcasts, None)
 
 
 def _is_installed() -> bool:
