@@ -17,7 +17,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint readable format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-upkeep bench-streaming bench-scale bench-lakes bench-joins bench-loader bench-log clean
+.PHONY: help demo test test-plain test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside test-loaders currency engines pages features conflict-answers mutants fuzz lint readable format docs kernels build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-clustering bench-search bench-builds bench-upkeep bench-streaming bench-scale bench-lakes bench-joins bench-loader bench-log bench-views clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -193,6 +193,9 @@ bench-streaming: $(VENV)/.bench ## Batches of streams into a table and out of it
 
 bench-log: $(VENV)/.bench ## Small batches into the write-ahead log, and by one commit a batch, beside pylance (LOG=--quick: few batches)
 	$(WITH_JAVA) $(BIN)/python -m bench.log $(LOG)
+
+bench-views: $(VENV)/.bench ## Refreshes of materialized views by what has changed, beside a full refresh (VIEWS=--quick: few rows)
+	$(WITH_JAVA) $(BIN)/python -m bench.views $(VIEWS)
 
 bench-verbs: $(VENV)/.bench ## Time and memory of delete, update, merge, addColumns and compaction, against pylance and delta-rs (VERBS=--full: 50 million rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.verbs $(VERBS)

@@ -35,8 +35,9 @@ _KEEPS_ROWS = (Rewrite, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases
 class ViewInput:
     """An input as a refresh has read it: where it is, the version and its identity, and the columns that the query reads.
 
-    `columns` has the id and the type of the field of each column. `reference` is the version, tag or time that the query names, or
-    empty if it reads the latest version. `branch` is that of the version; it is empty for the main one.
+    `columns` has the id and the type of the field of each column, and the ids of the fields in it: those of one struct may swap
+    their names. `reference` is the version, tag or time that the query names, or empty if it reads the latest version; `tag` is the
+    tag. `branch` is that of the version; it is empty for the main one.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ViewInput:
     columns: Mapping[str, list[Any]]
     reference: str = ""
     branch: str = ""
+    tag: str = ""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from lance_spark.spark.read.opened import open_version
 from lance_spark.table.changes.row_changes import changes_noted
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.views.inputs import InputChanges, changes_since, pending_rows, read_input, written_by_others
+from lance_spark.table.views.inputs import InputChanges, changes_since, now_read, pending_rows, read_input, written_by_others
 
 _PARTS = ("filter", "columns", "limit", "fragments", "nearest", "fullTextQuery", "hybrid", "readChangeFeed")
 """Options of reads that choose a part of a table, or something else of it."""
@@ -77,14 +77,16 @@ def _staleness(catalog: Catalog, record: ViewRecord) -> tuple[int | None, int | 
     """The versions and the changed rows of the inputs that a view has not read; None if they are unknown."""
     behind, pending = 0, 0
     for each in record.inputs:
-        if each.reference:
-            continue
+        if each.reference and not each.tag:
+            continue  # a version, which stays
         try:
-            latest = open_snapshot(catalog.at(each.uri))
+            latest = now_read(each, catalog.at)
         except LanceError:
             return None, None
+        if latest is None or latest.version < each.version:
+            return None, None
         rows = pending_rows(each, latest)
-        if latest.version < each.version or rows is None:
+        if rows is None:
             return None, None
         behind += latest.version - each.version
         pending += rows
@@ -254,7 +256,8 @@ def _opened(given: Mapping[str, Any]) -> _Input:
     what = ", whose tables have changes of their own; make a view of the table of a partition"
     snapshot = open_version(options).table_for(what)
     references = [str(value) for name in _REFERENCES if (value := getattr(options, name)) is not None]
-    return _Input(snapshot, read_input(given["name"], snapshot, given["columns"], " ".join(references)))
+    reference, tag = " ".join(references), options.tag or ""
+    return _Input(snapshot, read_input(given["name"], snapshot, given["columns"], reference, tag))
 
 
 def _next_number(before: ViewRecord | None) -> int:

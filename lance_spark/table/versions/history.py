@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from numbers import Integral
 
 from lance_spark.display.listing import SHOWN, Listing, left_out
@@ -184,6 +185,16 @@ def find_transaction(store: Store, version: int) -> Transaction | None:
     path, data = found
     content, file_name, _ = parse_transaction(data, f"{store.uri}/{path}", version)
     return _transaction(store, path, content, file_name)
+
+
+def find_transactions(store: Store, versions: Sequence[int]) -> Iterator[Transaction | None]:
+    """`find_transaction` of each version, in their order. Those in a remote store are read some at a time."""
+    find = partial(find_transaction, store)
+    if store.location.kind in _LOCAL:
+        yield from map(find, versions)
+        return
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        yield from pool.map(find, versions)
 
 
 def _transaction(store: Store, path: str, content: bytes | None, file_name: str) -> Transaction:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from lance_spark.errors import MissingFileError, VersionNotFoundError
+from lance_spark.metadata.branch_merges import publishes
 from lance_spark.metadata.operations import Append, DataReplacement, Delete, Merge, Operation, Overwrite, Project, Restore, Update
 from lance_spark.metadata.view_records import ViewInput, keeps_rows
+from lance_spark.schema.schema import Field
+from lance_spark.storage.store import Store
 from lance_spark.table.changes.row_changes import changes_noted
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import find_transactions
+from lance_spark.table.versions.ref_files import branch_folder
 from lance_spark.table.versions.snapshot import Snapshot, find_version, open_snapshot
 from lance_spark.table.versions.write_ahead_log import has_log
 
@@ -31,12 +35,19 @@ class InputChanges:
     unknown: str = ""
 
 
-def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str) -> ViewInput:
+def read_input(name: str, snapshot: Snapshot, columns: Sequence[str], reference: str = "", tag: str = "") -> ViewInput:
     """What a view remembers of an input, of which its query reads these columns."""
-    fields = {field.name: [field.id, str(field.to_arrow().type)] for field in snapshot.manifest.schema.fields}
-    read = {column: fields[column] for column in columns}
+    fields = {field.name: field for field in snapshot.manifest.schema.fields}
+    read = {column: _told(fields[column]) for column in columns}
     branch = snapshot.manifest.branch or ""
-    return ViewInput(name, snapshot.store.uri, snapshot.version, snapshot.identity, read, reference, branch)
+    version, identity = snapshot.version, snapshot.identity
+    return ViewInput(name, snapshot.store.uri, version, identity, read, reference, branch, tag)
+
+
+def _told(field: Field) -> list[Any]:
+    """What distinguishes a column from another one of the same name."""
+    own, *nested = (each.id for each in field.walk())
+    return [own, str(field.to_arrow().type), *nested]
 
 
 def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> InputChanges:
@@ -46,14 +57,14 @@ def changes_since(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> In
         return _unknown(changed, f"{now.name} {why}")
     only_adds = True
     is_changed = False
-    for version in range(recorded.version + 1, snapshot.version + 1):
-        try:
-            operation = transaction_of(open_snapshot(snapshot.store, version=version)).operation
-        except (VersionNotFoundError, MissingFileError):
+    versions = range(recorded.version + 1, snapshot.version + 1)
+    for version, transaction in zip(versions, find_transactions(snapshot.store, versions), strict=True):
+        if transaction is None:
             return _unknown(changed, f"the version {version} of {now.name} was cleaned up, so its changes are unknown")
+        operation = transaction.operation
         if keeps_rows(operation):
             continue
-        if why := _untold(operation):
+        if why := _untold(operation, transaction.properties, snapshot.manifest.has_stable_row_ids):
             return _unknown(changed, f"{now.name} was {why} in version {version}")
         is_changed = True
         only_adds = only_adds and isinstance(operation, Append)
@@ -83,8 +94,10 @@ def _not_continued(recorded: ViewInput, now: ViewInput, snapshot: Snapshot) -> s
     return ""
 
 
-def _untold(operation: Operation) -> str:
-    """What an operation does of which the change feed does not tell single rows; empty for others."""
+def _untold(operation: Operation, properties: Mapping[str, str], has_row_ids: bool) -> str:
+    """What a commit does of which the change feed does not tell single rows; empty for others."""
+    if publishes(properties) and not has_row_ids:
+        return "given the rows of another branch, which it cannot compare without stable row ids,"
     if isinstance(operation, Overwrite):
         return "overwritten"
     if isinstance(operation, Restore):
@@ -98,28 +111,39 @@ def written_by_others(snapshot: Snapshot, based_on: int, refreshed: int) -> str:
     The refresh made the version `refreshed`, and was based on `based_on` (0: on none).
     """
     first = based_on + 1 if based_on else refreshed
-    for version in range(first, snapshot.version + 1):
-        if version == refreshed:
-            continue
-        try:
-            operation = transaction_of(open_snapshot(snapshot.store, version=version)).operation
-        except (VersionNotFoundError, MissingFileError):
+    versions = [version for version in range(first, snapshot.version + 1) if version != refreshed]
+    for version, transaction in zip(versions, find_transactions(snapshot.store, versions), strict=True):
+        if transaction is None:
             return f"the version {version} of the view was cleaned up, so it is unknown whether another writer has changed the view"
-        if not keeps_rows(operation):
+        if not keeps_rows(transaction.operation):
             return f"another writer has changed the view in version {version}"
     return ""
 
 
+def now_read(recorded: ViewInput, store_at: Callable[[str], Store]) -> Snapshot | None:
+    """The version of an input that a refresh would read; None if it is none of the same branch.
+
+    `store_at` gives the store of a URI. A tag may have been moved since the view has read it.
+    """
+    if not recorded.tag:
+        return open_snapshot(store_at(recorded.uri))
+    branch = f"/{branch_folder(recorded.branch)}" if recorded.branch else ""
+    tagged = open_snapshot(store_at(recorded.uri.removesuffix(branch)), tag=recorded.tag)
+    return tagged if tagged.store.uri == recorded.uri else None
+
+
 def pending_rows(recorded: ViewInput, latest: Snapshot) -> int | None:
-    """How many rows of an input were inserted, updated or deleted since a view has read it; None if versions do not tell."""
+    """How many rows of an input were inserted, updated or deleted since a view has read it.
+
+    None if the versions up to `latest` do not tell.
+    """
     before = find_version(latest.store, recorded.version)
     if before is None or before.identity != recorded.identity or has_log(latest.manifest):
         return None
     total = 0
-    for version in range(recorded.version + 1, latest.version + 1):
-        try:
-            transaction = transaction_of(open_snapshot(latest.store, version=version))
-        except (VersionNotFoundError, MissingFileError):
+    versions = range(recorded.version + 1, latest.version + 1)
+    for version, transaction in zip(versions, find_transactions(latest.store, versions), strict=True):
+        if transaction is None:
             return None
         changes = changes_noted(version, transaction.properties)
         counts = (changes.num_inserted_rows, changes.num_updated_rows, changes.num_deleted_rows)

@@ -6,12 +6,13 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset, LanceTable
@@ -27,8 +28,8 @@ from tests.spark_session import SPARK_ERRORS
 INCREMENTAL = {
     "rows": "SELECT id, x + 1 AS y, upper(s) AS s FROM lance.t WHERE id % 7 <> 3",
     "groups": (
-        "SELECT k, count(*) AS n, sum(x) AS total, min(x) AS least, max(s) AS last, avg(x) AS mean, count(DISTINCT x) AS different "
-        "FROM lance.t GROUP BY k"
+        "SELECT k, count(*) AS n, sum(x) AS total, min(x) AS least, max(s) AS last, avg(x) AS mean, count(DISTINCT x) AS different, "
+        "approx_count_distinct(x) AS about FROM lance.t GROUP BY k"
     ),
     "some groups": "SELECT k AS key, count(*) AS n FROM lance.t WHERE x > 5 GROUP BY k HAVING count(*) > 2",
     "join": "SELECT t.id, t.x, d.name FROM lance.t AS t JOIN lance.d AS d ON t.k = d.k",
@@ -155,7 +156,7 @@ def refresh_by_parts(own: Lake, kind: str) -> None:
     assert mode in ("incremental", "none") or is_replaced, why
 
 
-@pytest.mark.parametrize("kind", others_slow(INCREMENTAL, PLAIN))
+@pytest.mark.parametrize("kind", others_slow(INCREMENTAL, ["rows"]))
 @pytest.mark.parametrize("seed", others_slow(range(8), [0]))
 def test_refresh_makes_what_the_query_is_after_any_history(kind: str, seed: int, views: Lake) -> None:
     pick = random.Random(f"{kind} {seed}")
@@ -341,6 +342,8 @@ def test_a_view_of_a_branch_a_tag_a_clone_and_a_view(shop: Lake) -> None:
     shop.sql("DELETE FROM lance.c WHERE id = 5")
     assert refresh(shop, "vb") == refresh(shop, "vv") == refresh(shop, "vc") == ("incremental", "")
     shop.sql("ALTER TABLE lance.t REPLACE TAG g")
+    pending = {row[1]: row[3:5] for row in shop.sql("SHOW MATERIALIZED VIEWS IN lance")}
+    assert pending == {"vb": (0, 0), "vg": (1, 2), "vc": (0, 0), "vv": (0, 0)}
     assert refresh(shop, "vg") == ("incremental", "")
 
 
@@ -452,6 +455,38 @@ def test_of_two_refreshes_at_once_each_change_comes_once(shop: Lake) -> None:
         thread.join()
     assert sorted(answers) == ["incremental", "none"]
     check(shop, "v")
+
+
+def test_a_refresh_while_writers_commit_is_of_one_version_of_its_input(shop: Lake) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT k, count(*) AS n, sum(x) AS total FROM lance.t GROUP BY k")
+    write = threading.Thread(target=lambda: [append(shop, "t", rows(3, 100 * n)) for n in range(1, 9)])
+    write.start()
+    while True:
+        was_writing = write.is_alive()
+        shop.sql("REFRESH MATERIALIZED VIEW lance.v")
+        assert shop.sql("VERIFY MATERIALIZED VIEW lance.v")[0][1:] == (0, 0)
+        if not was_writing:
+            break
+    assert shop.spark.table("lance.t").count() == 54
+    check(shop, "v")
+
+
+def test_a_stream_of_what_is_there_refreshes_a_view(shop: Lake, tmp_path: Path) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW lance.v AS SELECT k, count(*) AS n FROM lance.t GROUP BY k")
+    source, sink = shop.location("p"), shop.location("t")
+
+    def into_table(batch: DataFrame, number: int) -> None:
+        batch.write.format("lance").mode("append").save(sink)
+        batch.sparkSession.sql("REFRESH MATERIALIZED VIEW lance.v")
+
+    for count in (10, 3):
+        stream = shop.spark.readStream.format("lance").load(source).writeStream.foreachBatch(into_table)
+        stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        stream.start().awaitTermination()
+        assert recorded(shop, "v").inputs[0].version == opened(shop, "t").version
+        check(shop, "v")
+        append(shop, "p", rows(count, 500))
+    assert shop.spark.table("lance.t").count() == 50
 
 
 def test_a_refresh_that_fails_leaves_the_view_and_the_next_one_goes_on(shop: Lake) -> None:

@@ -14,17 +14,11 @@ import lancespark.protocol.Names;
 import lancespark.table.LanceTable;
 import lancespark.table.RowLevelWrite;
 import lancespark.table.TakingAnyRows;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.CreateTableWriter;
 import org.apache.spark.sql.catalyst.expressions.Alias;
-import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData$;
-import org.apache.spark.sql.catalyst.plans.logical.Join;
-import org.apache.spark.sql.catalyst.plans.logical.JoinHint$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
@@ -294,21 +288,20 @@ class MaterializedView {
     Dataset touched = scans.row == null ? scans.keys() : scans.rowIds();
     touched.persist();
     try {
-      touched.count();
-      write(options, plan, gone(old, view, touched), scans.anew(touched));
+      TouchedUnits units = new TouchedUnits(touched);
+      write(options, plan, rows(units.of(old.queryExecution().analyzed(), columnsOf(view, old))), scans.anew(units));
     } finally {
       touched.unpersist();
     }
   }
 
-  private static Dataset gone(Dataset old, ViewQuery view, Dataset touched) {
-    List names = view.keys.isEmpty() ? Collections.singletonList(ViewQuery.ROW) : view.keys;
-    Column same = null;
-    for (int i = 0; i < names.size(); i++) {
-      Column one = old.col(quoted((String) names.get(i))).eqNullSafe(touched.col(TOUCHED + i));
-      same = same == null ? one : same.and(one);
-    }
-    return (Dataset) old.join(touched, same, "left_semi");
+  /** The columns of a view that tell its units apart. */
+  private static List columnsOf(ViewQuery view, Dataset old) {
+    List columns = new ArrayList();
+    LogicalPlan plan = old.queryExecution().analyzed();
+    for (Object name : view.keys) columns.add(ViewQuery.column(plan, (String) name));
+    if (columns.isEmpty()) columns.add(ViewQuery.column(plan, ViewQuery.ROW));
+    return columns;
   }
 
   private void write(Map options, JsonNode plan, Dataset gone, Dataset rows) throws Exception {
@@ -419,16 +412,23 @@ class MaterializedView {
       return parts;
     }
 
+    /** The different rows of all parts. */
     private Dataset union(List parts) {
       Dataset all = (Dataset) parts.get(0);
       for (int i = 1; i < parts.size(); i++) all = (Dataset) all.union((Dataset) parts.get(i));
       return (Dataset) all.distinct();
     }
 
-    /** The ids of the rows of the first input whose rows in the view may have changed. */
+    private boolean isOtherChanged() {
+      for (int i = 1; i < inputs.size(); i++) if (isChanged(i)) return true;
+      return false;
+    }
+
+    /** The ids of the rows of the first input whose rows in the view may have changed. New rows of the first input have none in it. */
     Dataset rowIds() throws Exception {
       List parts = new ArrayList();
-      if (isChanged(0)) parts.add(rows(feed(0, null)).selectExpr(new String[] { Names.ROW_ID + " AS " + TOUCHED + 0 }));
+      Boolean isNew = isOtherChanged() ? null : Boolean.FALSE;
+      if (isChanged(0)) parts.add(rows(feed(0, isNew)).selectExpr(new String[] { Names.ROW_ID + " AS " + TOUCHED + 0 }));
       for (int i = 1; i < inputs.size(); i++) if (isChanged(i)) parts.addAll(parts(i, true));
       return union(parts);
     }
@@ -441,24 +441,12 @@ class MaterializedView {
     }
 
     /** The rows of the view that may have changed, as they are now. */
-    Dataset anew(Dataset touched) throws Exception {
-      if (row == null) return rows(view.overCore(ofKeys(view.coreOver(at("version"), null), touched)));
-      boolean isOther = false;
-      for (int i = 1; i < inputs.size(); i++) isOther = isOther || isChanged(i);
-      if (!isOther) return rows(view.over(with(0, "version", feed(0, Boolean.TRUE)), row));
-      Dataset all = rows(at(0, "version"));
-      Dataset some = (Dataset) all.join(touched, all.col(Names.ROW_ID).eqNullSafe(touched.col(TOUCHED + 0)), "left_semi");
-      return rows(view.over(with(0, "version", some.queryExecution().analyzed()), row));
-    }
-
-    private LogicalPlan ofKeys(LogicalPlan core, Dataset touched) {
-      LogicalPlan keys = touched.queryExecution().analyzed();
-      Expression same = null;
-      for (int k = 0; k < view.keyValues.size(); k++) {
-        Expression one = new EqualNullSafe((Expression) view.keyValues.get(k), ViewQuery.column(keys, TOUCHED + k));
-        same = same == null ? one : new And(same, one);
-      }
-      return new Join(core, keys, LeftSemi$.MODULE$, new scala.Some(same), JoinHint$.MODULE$.NONE());
+    Dataset anew(TouchedUnits touched) throws Exception {
+      if (row == null) return rows(view.overCore(touched.of(view.coreOver(at("version"), null), view.keyValues)));
+      if (!isOtherChanged()) return rows(view.over(with(0, "version", feed(0, Boolean.TRUE)), row));
+      LogicalPlan all = at(0, "version");
+      LogicalPlan some = touched.of(all, Collections.singletonList(ViewQuery.column(all, Names.ROW_ID)));
+      return rows(view.over(with(0, "version", some), row));
     }
   }
 }
