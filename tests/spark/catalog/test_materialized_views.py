@@ -146,9 +146,6 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield own
 
 
-PLAIN = ("rows", "groups of a join")
-
-
 def refresh_by_parts(own: Lake, kind: str) -> None:
     """Refresh the view of a query, which must compute the changed units alone, and compare it with its query."""
     mode, why = refresh(own, f"v{[*INCREMENTAL].index(kind)}")
