@@ -482,6 +482,7 @@ class ShardWriter:
         begun = time.monotonic()
         with on_failure(self._count_failure):
             self._states.check_not_fenced(self._state.epoch)
+            self._appender.check_is_same_table()
             sstable = write_sstable(self._base, self._shard, generation.number, generation.batches, self._keys, self._indexes)
             self._states.publish(self._state.epoch, generation.number, generation.last, sstable)
         self._figures.memtable_flush_count += 1

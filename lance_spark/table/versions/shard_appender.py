@@ -17,20 +17,23 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     WriterFencedError,
 )
+from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.shard_states import ShardState, ShardStates
-from lance_spark.table.versions.write_ahead_log import Shard, latest_state, metadata_of, positions, shard_names
+from lance_spark.table.versions.write_ahead_log import Shard, latest_state, metadata_of, positions, shard_names, state_path
 
 _TRIES = 3
 
 
 @dataclass
 class Appender:
-    """Puts entries at the next positions of a shard, for the writer of an epoch."""
+    """Puts entries at the next positions of a shard, for the writer of an epoch, whose `claim` is a file of the shard."""
 
     store: Store
     shard: Shard
     states: ShardStates
+    claim_path: str
+    claim: Entry
     epoch: int
     position: int
 
@@ -43,7 +46,8 @@ class Appender:
         there = positions(states.store, states.shard, claimed.covered)
         # Entries before the last one that is covered may be cleaned up: their places are free, but readers do not look there.
         position = max([claimed.covered, *there]) + 1
-        own = cls(states.store, states.shard, states, claimed.epoch, position)
+        path = state_path(states.shard, claimed.version)
+        own = cls(states.store, states.shard, states, path, states.store.about(path), claimed.epoch, position)
         # The position may be after the sentinel of a newer writer, where nothing would fence this one.
         states.check_not_fenced(claimed.epoch)
         if claimed.epoch > 1:
@@ -64,14 +68,23 @@ class Appender:
         CommitStateUnknownError if this is unknown.
         """
         # On an object store this would take another request; there it is found when a generation is flushed.
-        if not self.store.is_remote and not self.states.is_there():
-            raise WriterFencedError(f"{self.states}: the shard is gone, as its table was dropped; nothing was written")
+        if not self.store.is_remote:
+            self.check_is_same_table()
         if not self._put(data):
             self._check_not_fenced()
             what = f"there is an entry at position {self.position} that this writer has not put there"
             raise CommitStateUnknownError(f"{self.states}: {what}; close the writer and open a new one")
         self.position += 1
         return self.position - 1
+
+    def check_is_same_table(self) -> None:
+        """Raise WriterFencedError if the table was dropped, also if one was made anew in its place: then the claim is another file."""
+        try:
+            is_same = self.store.about(self.claim_path) == self.claim
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            raise WriterFencedError(f"{self.states}: the shard is gone, as its table was dropped; nothing was written")
 
     def _check_not_fenced(self) -> None:
         """Raise WriterFencedError if a newer writer has taken the position, or has claimed the shard."""

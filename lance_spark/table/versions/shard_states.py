@@ -124,10 +124,6 @@ class ShardStates:
         what = f"this writer has the epoch {epoch}, and a newer writer of the shard has the epoch {newer or 'none'}"
         return WriterFencedError(f"{self}: {what}; rows that were put before are in the log. Open a new writer to put more")
 
-    def is_there(self) -> bool:
-        """Whether the shard has a state: it is gone after its table was dropped."""
-        return self.store.exists(state_path(self.shard, 1))
-
     def __str__(self) -> str:
         return f"{self.store.uri}, shard {self.shard.name}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import lance
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import UnsupportedFeatureError, WriterFencedError
+from lance_spark.errors import LanceError, UnsupportedFeatureError, WriterFencedError
 from lance_spark.metadata.operations import Overwrite
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.declared_log import PROPERTY
@@ -117,3 +119,31 @@ def test_a_table_without_a_log_has_no_property(uri: str) -> None:
     assert has_log(Dataset.open(uri).snapshot.manifest)
     table = Dataset.write(uri, logs.rows(7), mode="overwrite")
     assert (has_log(table.snapshot.manifest), PROPERTY in table.snapshot.manifest.config) == (False, False)
+
+
+def made_anew(uri: str) -> None:
+    """Drop the table, and make one in its place whose log has a row in the same shard."""
+    shutil.rmtree(uri)
+    logs.make(uri)
+    with Dataset.open(uri).mem_wal_writer(SHARD) as writer:
+        writer.put(logs.rows(7))
+
+
+@pytest.mark.parametrize("entries", [0, 1, 2])
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_writer_of_a_dropped_table_puts_nothing_into_the_one_that_is_made_in_its_place(
+    is_made_anew: bool, entries: int, tmp_path: Path
+) -> None:
+    uri = logs.make(str(tmp_path / "t.lance"))
+    stale = Dataset.open(uri).mem_wal_writer(SHARD)
+    for number in range(entries):
+        stale.put(logs.rows(10 + number))
+    made_anew(uri) if is_made_anew else shutil.rmtree(uri)
+    with pytest.raises(WriterFencedError, match="its table was dropped"):
+        stale.put(logs.rows(20))
+    with contextlib.suppress(LanceError):
+        stale.close()
+    if is_made_anew:
+        assert ids(uri) == [1, 2, 7]
+    else:
+        assert not Path(uri).exists()
