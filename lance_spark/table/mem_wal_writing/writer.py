@@ -51,8 +51,8 @@ from lance_spark.table.mem_wal_writing.settings import WriterSettings
 from lance_spark.table.mem_wal_writing.sstable import maintained, write_sstable
 from lance_spark.table.versions.shard_appender import Appender
 from lance_spark.table.versions.shard_states import ShardState, ShardStates
-from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.versions.write_ahead_log import Shard, not_in_sstables
+from lance_spark.table.versions.snapshot import Snapshot, reopened
+from lance_spark.table.versions.write_ahead_log import Shard, has_log, not_in_sstables
 from lance_spark.table.write.conform import as_columns, check_fits, check_nulls, matched, of_declared_lengths
 from lance_spark.table.write.options import NO_OPTIONS
 from lance_spark.table.write.rules import Kind, Rules
@@ -150,11 +150,14 @@ class ShardWriter:
         self._progress = threading.Condition()
         self._flushing: Future[None] | None = None
         self._is_flushing = False
+        _check_has_log_now(base)  # before anything is written
         self._states = ShardStates(base.store, self._shard)
         self._state: ShardState = self._states.claim(0 if found.spec is None else found.spec.spec_id, values or {})
         base.store.sync(self._shard.folder)
         self._active = Generation(self._state.generation)
         self._appender = Appender.begin(self._states, self._state)
+        # Again: a commit that ends the log ends the writers that it finds, and this one may have come after it had looked.
+        _check_has_log_now(base)
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="lance_spark-flush")
         with contextlib.ExitStack() as stack:
             stack.callback(self._threads.shutdown)
@@ -545,6 +548,14 @@ def _checked_id(shard_id: str) -> str:
         return str(uuid.UUID(shard_id))
     except ValueError as e:
         raise InvalidOptionError(f"shard_id must be a UUID, not {shard_id!r}") from e
+
+
+def _check_has_log_now(base: Snapshot) -> None:
+    """Raise InvalidOperationError if the log was dropped since this version, and LanceError if the table was."""
+    now = reopened(base)
+    if not has_log(now.manifest):
+        what = f"its write-ahead log was dropped after version {base.version}"
+        raise InvalidOperationError(f"{now}: {what}; call initialize_mem_wal on the present version first")
 
 
 def _checked_keys(base: Snapshot) -> tuple[Field, ...]:

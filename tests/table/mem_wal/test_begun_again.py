@@ -11,7 +11,14 @@ import lance
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import LanceError, UnsupportedFeatureError, WriterFencedError
+from lance_spark.errors import (
+    InvalidOperationError,
+    LanceError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+    WriterFencedError,
+)
 from lance_spark.metadata.operations import Overwrite
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.declared_log import PROPERTY
@@ -147,3 +154,18 @@ def test_a_writer_of_a_dropped_table_puts_nothing_into_the_one_that_is_made_in_i
         assert ids(uri) == [1, 2, 7]
     else:
         assert not Path(uri).exists()
+
+
+def test_a_writer_of_an_old_version_is_refused_where_the_log_or_the_table_is_gone(uri: str) -> None:
+    old = Dataset.open(uri)
+    ENDS["dropped"](uri)
+    with pytest.raises(InvalidOperationError, match="its write-ahead log was dropped after version"):
+        old.mem_wal_writer(SHARD)
+    shutil.rmtree(uri)
+    with pytest.raises(TableNotFoundError):
+        old.mem_wal_writer(SHARD)
+    assert not Path(uri).exists()
+    logs.make(uri)
+    with pytest.raises(VersionNotFoundError):
+        old.mem_wal_writer(SHARD)
+    assert ids(uri) == [1, 2]
