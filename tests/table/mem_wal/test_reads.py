@@ -273,7 +273,7 @@ def test_explain_tells_what_is_read_of_the_log(uri: str) -> None:
     writer.delete(keys(4, 1))
     explained = Dataset.open(uri).scan().explain()
     assert "scanned: 2 rows in 1 fragments" in explained
-    assert "write-ahead log: 2 rows in 1 SSTable, and 3 log files, of 1 shard" in explained
+    assert "write-ahead log: 2 rows in 1 SSTable, and 2 log files, of 1 shard" in explained
     assert f"shard {shard}, generation 1: 2 rows\n" in explained
     assert f"shard {shard}, entries: 1 row, 2 deletions" in explained
     assert "write-ahead log" not in Dataset.open(uri, mem_wal="base").scan().explain()
