@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -197,11 +198,13 @@ def test_a_function_that_others_may_have_written_is_not_run(tmp_path: Path) -> N
     folder = tmp_path / "lance-spark-functions-1"
     folder.mkdir(mode=0o700)
     (folder / "0").write_bytes(b"a pickle")
+    (folder / "0").chmod(0o664)  # as with the umask 002
     assert RegisteredFunction.of("mine", str(folder / "0")).pickled == b"a pickle"
-    (folder / "0").chmod(0o666)
     (folder / "link").symlink_to(folder / "0")
     (tmp_path / "other").write_bytes(b"a pickle")
-    for path in (folder / "0", folder / "link", folder / "missing", tmp_path / "other"):
+    shared = shutil.copytree(folder, tmp_path / "lance-spark-functions-2")
+    shared.chmod(0o770)
+    for path in (shared / "0", folder / "link", folder / "missing", tmp_path / "other"):
         with pytest.raises(InvalidOptionError, match="the function mine is not run"):
             RegisteredFunction.of("mine", str(path))
 

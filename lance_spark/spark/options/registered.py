@@ -33,7 +33,7 @@ class RegisteredFunction:
         Raises InvalidOptionError for a file that others may have written.
         """
         file = Path(path)
-        if not (file.parent.name.startswith(_FOLDER) and _is_own(file.parent) and _is_own(file)):
+        if not (file.parent.name.startswith(_FOLDER) and _is_private(file.parent) and _is_own_file(file)):
             raise InvalidOptionError(f"the function {name} is not run: its file {path} is not one that this user's driver has written")
         return cls(name, file.read_bytes())
 
@@ -47,14 +47,25 @@ class RegisteredFunction:
         return _loaded(self.pickled)(batch)
 
 
-def _is_own(path: Path) -> bool:
-    """Whether this user alone can have written a file or a folder, which exists and is no link."""
+def _is_private(folder: Path) -> bool:
+    """Whether this user alone can use a folder. So the permissions of its files, which depend on the umask, do not matter."""
+    found = _own(folder)
+    return found is not None and stat.S_ISDIR(found.st_mode) and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def _is_own_file(path: Path) -> bool:
+    """Whether a file is this user's, and no link."""
+    found = _own(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def _own(path: Path) -> os.stat_result | None:
+    """What is there, if it is this user's."""
     try:
         found = os.lstat(path)
     except OSError:
-        return False
-    is_link = stat.S_ISLNK(found.st_mode)
-    return found.st_uid == os.getuid() and not is_link and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return None
+    return found if found.st_uid == os.getuid() else None
 
 
 @lru_cache(maxsize=16)
