@@ -6,8 +6,7 @@ SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
 SPARK_TESTS ?= tests/spark
 KERNELS ?= 3.11 3.12 3.13
 BIN := $(abspath $(VENV))/bin
-# One more than two cores: tests with Spark wait for it, and those of commits for files, a third of their time.
-WORKERS ?= 3
+WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 
 # Spark starts its workers with this Python; another one would not have the package.
