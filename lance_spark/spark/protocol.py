@@ -321,7 +321,7 @@ class Instructions:
     view has opened to which rows are written. With `lost`, the files of a table of the session
     catalog were deleted; `declared` has the columns of one that is lost or has had no version yet,
     as Spark's JSON. `call` is that of a table function: its `name`, its `positional` and `named`
-    arguments, and `in_view`, if it reads a view that hides rows of its table. `identity` is that of
+    arguments, and `hides_rows`, if it reads a view that may hide some of its table. `identity` is that of
     the version that is read. With `again`, the request may have been answered: the process that got
     it ended.
     """

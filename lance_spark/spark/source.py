@@ -50,12 +50,12 @@ class LanceDataSource(Headed, DataSource):
         self._given = given = Instructions.of(options)
         options, command = of_user(options), given.command
         identity = given.identity if command is None else command.identity
-        self._in_view = False
+        self._hides_columns = False
         if given.call is not None:
             from lance_spark.spark.options.functions import chooses_version, has_chosen_columns, with_options
 
             identity = "" if chooses_version(given.call) else identity
-            self._in_view = has_chosen_columns(options)
+            self._hides_columns = has_chosen_columns(options)
             options = with_options(options, given.call)
         super().__init__(options)
         self.about: str | None = None
@@ -108,7 +108,7 @@ class LanceDataSource(Headed, DataSource):
         return self._read_of(self.opened())
 
     def _read_of(self, opened: Opened) -> Read:
-        return read_of(Asked(opened, self._options, self.about, self._given.call, self._in_view))
+        return read_of(Asked(opened, self._options, self.about, self._given.call, self._hides_columns))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""

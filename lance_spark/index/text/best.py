@@ -83,26 +83,31 @@ def best(
 
 
 def _lists(part: Part, known: Sequence[tuple[int, np.float32]], average: np.float32, with_positions: bool) -> _Lists:
-    part.read_ahead([number for number, _ in known])
-    postings = [part.postings(number) for number, _ in known]
-    highest = [part.largest(number, average) for number, _ in known]
+    numbers = [number for number, _ in known]
+    part.read_ahead(numbers)
+    postings = [part.postings(number) for number in numbers]
+    highest = [part.largest(number, average) for number in numbers]
+    positions = [part.positions(number) for number in numbers] if with_positions else []
+    first = [part.first_positions(number) for number in numbers] if with_positions else []
     bounds = np.cumsum([0, *(len(found.documents) for found in postings)])
-    together = len(known) > _ARRAYS
-    positions = [part.positions(number) for number, _ in known] if with_positions else []
-    first = [part.first_positions(number) for number, _ in known] if with_positions else []
-    if together:
-        first = [starts + before for starts, before in zip(first, np.cumsum([0, *(len(found) for found in positions)]))]
+    are_together = len(known) > _ARRAYS
+    if are_together:
+        array, starts, ends = np.zeros(len(known), np.int64), bounds[:-1], bounds[1:]
+        before = np.cumsum([0, *map(len, positions)])
+        first = [places + place for places, place in zip(first, before)]
+    else:
+        array, starts, ends = np.arange(len(known)), np.zeros(len(known), np.int64), np.diff(bounds)
     return _Lists(
-        _arrays([found.documents for found in postings], np.uint32),
-        _arrays([found.frequencies for found in postings], np.uint32),
-        np.zeros(len(known), np.int64) if together else np.arange(len(known)),
-        bounds[:-1] if together else np.zeros(len(known), np.int64),
-        bounds[1:] if together else np.diff(bounds),
-        np.concatenate(highest),
-        np.cumsum([0, *map(len, highest)]),
-        np.array([weight for _, weight in known], np.float32),
-        _arrays(positions, np.uint32),
-        _arrays(first, np.int64),
+        documents=_arrays([found.documents for found in postings], np.uint32),
+        frequencies=_arrays([found.frequencies for found in postings], np.uint32),
+        array=array,
+        starts=starts,
+        ends=ends,
+        highest=np.concatenate(highest),
+        blocks=np.cumsum([0, *map(len, highest)]),
+        weights=np.array([weight for _, weight in known], np.float32),
+        positions=_arrays(positions, np.uint32),
+        first=_arrays(first, np.int64),
     )
 
 

@@ -104,7 +104,7 @@ def with_options(options: Mapping[str, str], call: Mapping[str, Any]) -> dict[st
     is_feed = call["name"] in _FEEDS
     if not is_feed and any(name.lower() in _OF_SEARCHES for name in found):
         raise InvalidOptionError(f"{call['name']} cannot search a view of a path with the option limit, or of a search; give it the path")
-    if not is_feed and call.get("in_view"):
+    if not is_feed and call.get("hides_rows"):
         _check_version_of_view(call["name"], given)
         if found.get("prefilter") == "true":
             _check_stays_in_view(call["name"], given)

@@ -18,14 +18,14 @@ from lance_spark.spark.read.rows import RowsRead
 class Asked:
     """What is read: the options, for the `call` of a table function if there is one, or what is `about` the table.
 
-    `in_view`: the function reads a view with the columns of the options.
+    `hides_columns`: the function reads a view whose options choose columns, and may name no others.
     """
 
     opened: Opened
     options: ReadOptions
     about: str | None = None
     call: Mapping[str, Any] | None = None
-    in_view: bool = False
+    hides_columns: bool = False
 
 
 def _about(asked: Asked) -> Read:
@@ -52,7 +52,7 @@ def _branch_diff(asked: Asked) -> Read:
 def _search(asked: Asked) -> Read:
     from lance_spark.spark.read.search import SearchRead
 
-    return SearchRead(asked.opened, asked.options, asked.call, asked.in_view)
+    return SearchRead(asked.opened, asked.options, asked.call, asked.hides_columns)
 
 
 def _partitions(asked: Asked) -> Read:

@@ -29,14 +29,14 @@ from lance_spark.table.search.task import search_task
 class SearchRead:
     """The rows that the options search for.
 
-    `call` is that of a table function, which need not name the column, and may have a function of the user; `in_view`: it
+    `call` is that of a table function, which need not name the column, and may have a function of the user; `hides_columns`: it
     searches a view with the columns of the options, and may name no others.
     """
 
     opened: Opened
     options: ReadOptions
     call: Mapping[str, Any] | None = None
-    in_view: bool = False
+    hides_columns: bool = False
     kind = "a search"
 
     @property
@@ -81,10 +81,10 @@ class SearchRead:
         asked = SearchRequest(given.nearest, given.fullTextQuery, hybrid, given.prefilter, given.fast_search).up_to(
             given.limit, given.offset
         )
-        seen = seen_in(snapshot, plan) if self.in_view else snapshot
+        seen = seen_in(snapshot, plan) if self.hides_columns else snapshot
         query = (asked.with_column(seen) if self.call is not None else asked).query(seen)
         assert query is not None
-        if self.in_view:
+        if self.hides_columns:
             query = naming_columns(query, seen)
         plan = replace(plan, columns=own_columns(query, given.columns), offset=given.offset)
         if given.filter is not None:

@@ -92,7 +92,7 @@ public class SearchFunction implements scala.Function1 {
       if (hidesRows && CHANGES.contains(name)) {
         throw new IllegalArgumentException(name + " shows what has changed in a lance table, of which the view " + table + " may hide rows; write the name of its table");
       }
-      call.put("in_view", hidesRows);
+      call.put("hides_rows", hidesRows);
       options.putAll(all(rows.table));
       if (rows.filter != null) restrict(options, rows.filter);
       return options;
